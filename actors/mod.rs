@@ -1,0 +1,1 @@
+//! Everything that acts: the only place that names actix.

@@ -1,0 +1,1 @@
+//! Assignors: a problem on plain integers in, a solution out.

@@ -1,0 +1,1 @@
+//! Typed configuration under Kafka's property names, checked before any socket opens.

@@ -1,0 +1,1 @@
+//! An in-process cluster that speaks the Kafka protocol.

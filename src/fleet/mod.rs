@@ -1,0 +1,1 @@
+//! Builder, wiring, drain order and report.

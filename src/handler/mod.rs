@@ -1,0 +1,1 @@
+//! Handlers, the messages they get and the outcomes they give.

@@ -1,0 +1,1 @@
+//! Predicates that must always hold, shared by tests, simulation and debug assertions.

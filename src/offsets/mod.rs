@@ -1,0 +1,1 @@
+//! Positions, the completion ledger, commits and leader-side resolution.

@@ -1,0 +1,1 @@
+//! Record batches: zero-copy reader, writer and codecs.

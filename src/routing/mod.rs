@@ -1,0 +1,1 @@
+//! Which broker one partition reads from, and what every answer does to that decision.

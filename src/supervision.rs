@@ -1,0 +1,1 @@
+//! Restart intensity, backoff and escalation: the decisions of supervision, without an actor in sight.

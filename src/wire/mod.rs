@@ -1,0 +1,1 @@
+//! Frames, versions, bounded decoders and the connection machine.

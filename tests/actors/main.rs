@@ -1,0 +1,1 @@
+//! Whole fleets on the embedded cluster.

@@ -1,0 +1,1 @@
+//! Record batches: what is read, and what is refused.

@@ -1,0 +1,1 @@
+//! Frames, connections and decoders against hand-made and hostile bytes.
