@@ -20,12 +20,19 @@ pub struct Backoff {
 impl Backoff {
     /// A schedule with the usual spread of 20 %.
     pub const fn new(base: Duration, cap: Duration) -> Self {
-        Self { base, cap, jitter: 0.2 }
+        Self {
+            base,
+            cap,
+            jitter: 0.2,
+        }
     }
 
     /// The same, in milliseconds.
     pub const fn from_ms(base_ms: u64, cap_ms: u64) -> Self {
-        Self::new(Duration::from_millis(base_ms), Duration::from_millis(cap_ms))
+        Self::new(
+            Duration::from_millis(base_ms),
+            Duration::from_millis(cap_ms),
+        )
     }
 
     /// The delay of step `step` (0 is the first) without jitter.
@@ -36,7 +43,8 @@ impl Backoff {
 
     /// The delay of step `step` (0 is the first), spread by `draw`.
     pub fn delay(&self, step: u32, draw: Draw) -> Duration {
-        self.plain(step).mul_f64(draw.uniform(1.0 - self.jitter, 1.0 + self.jitter))
+        self.plain(step)
+            .mul_f64(draw.uniform(1.0 - self.jitter, 1.0 + self.jitter))
     }
 
     /// Full jitter: anywhere between zero and the plain delay of `step`.

@@ -176,7 +176,10 @@ pub struct TopicPartition {
 impl TopicPartition {
     /// Pairs a topic with one of its partitions.
     pub fn new(topic: impl Into<TopicName>, partition: impl Into<PartitionIndex>) -> Self {
-        Self { topic: topic.into(), partition: partition.into() }
+        Self {
+            topic: topic.into(),
+            partition: partition.into(),
+        }
     }
 }
 
@@ -229,7 +232,10 @@ impl Add<Duration> for Moment {
     type Output = Self;
 
     fn add(self, rhs: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(rhs.as_micros()).unwrap_or(u64::MAX)))
+        Self(
+            self.0
+                .saturating_add(u64::try_from(rhs.as_micros()).unwrap_or(u64::MAX)),
+        )
     }
 }
 
@@ -237,7 +243,10 @@ impl Sub<Duration> for Moment {
     type Output = Self;
 
     fn sub(self, rhs: Duration) -> Self {
-        Self(self.0.saturating_sub(u64::try_from(rhs.as_micros()).unwrap_or(u64::MAX)))
+        Self(
+            self.0
+                .saturating_sub(u64::try_from(rhs.as_micros()).unwrap_or(u64::MAX)),
+        )
     }
 }
 

@@ -43,7 +43,10 @@ impl<const N: usize> DeadlineTable<N> {
 
     /// Takes the first timer that is due at `now`, lowest index first, and stops it.
     pub fn expire(&mut self, now: Moment) -> Option<usize> {
-        let index = self.due.iter().position(|due| due.is_some_and(|due| due <= now))?;
+        let index = self
+            .due
+            .iter()
+            .position(|due| due.is_some_and(|due| due <= now))?;
         self.clear(index);
         Some(index)
     }
