@@ -1,1 +1,3 @@
 //! The `nearside` command.
+
+pub mod kafka;

@@ -1,0 +1,88 @@
+//! The files a node is started with.
+
+use super::node::NodePlan;
+
+/// The `server.properties` of one node: broker and controller in one process, rack-aware reads, and limits
+/// short enough that a test sees a failover within seconds.
+pub(super) fn server_properties(node: &NodePlan, nodes: &[NodePlan]) -> String {
+    let voters: Vec<String> = nodes
+        .iter()
+        .map(|n| format!("{}@127.0.0.1:{}", n.id, n.controller))
+        .collect();
+    let NodePlan {
+        id,
+        rack,
+        plaintext,
+        controller,
+        proxied,
+        proxy,
+        ..
+    } = node;
+    format!(
+        "process.roles=broker,controller\n\
+         node.id={id}\n\
+         broker.rack={rack}\n\
+         log.dirs={logs}\n\
+         controller.quorum.voters={voters}\n\
+         controller.listener.names=CONTROLLER\n\
+         inter.broker.listener.name=PLAINTEXT\n\
+         listener.security.protocol.map=\
+         PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXY:PLAINTEXT\n\
+         listeners=PLAINTEXT://127.0.0.1:{plaintext},CONTROLLER://127.0.0.1:{controller},\
+         PROXY://127.0.0.1:{proxied}\n\
+         advertised.listeners=PLAINTEXT://127.0.0.1:{plaintext},PROXY://127.0.0.1:{proxy}\n\
+         {COMMON}",
+        logs = node.dir.join("data").display(),
+        voters = voters.join(","),
+    )
+}
+
+/// Logging for 4.x (log4j 2) and 3.x (reload4j): warnings and errors to standard output.
+pub(super) fn logging(version: &str) -> (&'static str, &'static str) {
+    if version.starts_with("3.") {
+        ("log4j.properties", LOG4J_1)
+    } else {
+        ("log4j2.properties", LOG4J_2)
+    }
+}
+
+const COMMON: &str = "\
+replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector
+default.replication.factor=3
+min.insync.replicas=2
+offsets.topic.replication.factor=3
+offsets.topic.num.partitions=10
+transaction.state.log.replication.factor=3
+transaction.state.log.min.isr=2
+transaction.state.log.num.partitions=6
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+replica.lag.time.max.ms=4000
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
+controller.quorum.election.timeout.ms=500
+controller.quorum.fetch.timeout.ms=1000
+group.min.session.timeout.ms=1000
+group.consumer.min.heartbeat.interval.ms=100
+group.consumer.min.session.timeout.ms=1000
+num.network.threads=2
+num.io.threads=4
+log.cleaner.dedupe.buffer.size=16777216
+";
+
+const LOG4J_1: &str = "\
+log4j.rootLogger=WARN, console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d %p %c{1} %m%n
+";
+
+const LOG4J_2: &str = "\
+status=error
+appender.console.type=Console
+appender.console.name=console
+appender.console.layout.type=PatternLayout
+appender.console.layout.pattern=%d %p %c{1} %m%n
+rootLogger.level=warn
+rootLogger.appenderRef.console.ref=console
+";
