@@ -1,1 +1,3 @@
 //! Record batches: what is read, and what is refused.
+
+mod round_trip;

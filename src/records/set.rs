@@ -1,0 +1,279 @@
+//! Walks the record section of one partition's fetch answer, batch by batch (wire.md 8.1).
+
+use bytes::Bytes;
+use crc_fast::CrcAlgorithm;
+
+use crate::ids::Offset;
+
+use super::aborted::{AbortedFilter, AbortedTransaction, Marker};
+use super::error::{BatchError, Corruption, Place, PoisonReason};
+use super::header::{BatchHeader, HEADER_BYTES, RawHeader};
+use super::view::BatchView;
+
+/// How record sets are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReadSettings {
+    /// Compare checksums (`check.crcs`; default true). Without it no damaged batch can be skipped.
+    pub check_crcs: bool,
+    /// Largest batch any fetch may bring, in bytes (`receive.message.max.bytes`; default 104 857 600).
+    pub batch_bytes_max: usize,
+}
+
+impl Default for ReadSettings {
+    fn default() -> Self {
+        Self {
+            check_crcs: true,
+            batch_bytes_max: 104_857_600,
+        }
+    }
+}
+
+/// What was passed over or tolerated while reading one set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReadCounts {
+    /// Batches wholly before the fetch offset (B8).
+    pub before_position: u32,
+    /// Batches of aborted transactions.
+    pub aborted: u32,
+    /// Control batches.
+    pub control: u32,
+    /// Batches that compaction left empty.
+    pub empty: u32,
+    /// Batches with attribute bits that have no meaning (B6).
+    pub unknown_attributes: u32,
+}
+
+/// Iterator over the batches of one fetched record set that hold records to deliver.
+///
+/// Empty, control and aborted batches and those before the fetch offset are passed over, but they move
+/// [`BatchSet::position`], which is where the partition reads on once everything yielded is done with. A cut
+/// last batch ends the set without an error. After an error nothing follows.
+#[derive(Debug)]
+pub struct BatchSet {
+    rest: Bytes,
+    asked: Offset,
+    position: Offset,
+    settings: ReadSettings,
+    filter: AbortedFilter,
+    last_offset: Option<Offset>,
+    received: usize,
+    counts: ReadCounts,
+    done: bool,
+}
+
+impl BatchSet {
+    /// Reads `records`, the answer to a fetch at `asked`, delivering whatever is in the log (read_uncommitted).
+    pub fn new(records: Bytes, asked: Offset, settings: ReadSettings) -> Self {
+        Self::read_committed(records, asked, [], settings)
+    }
+
+    /// Reads `records` without those of the `aborted` transactions the same answer listed (8.3). The caller has
+    /// asked the broker for committed data, so that nothing beyond the last stable offset is in `records`.
+    pub fn read_committed(
+        records: Bytes,
+        asked: Offset,
+        aborted: impl IntoIterator<Item = AbortedTransaction>,
+        settings: ReadSettings,
+    ) -> Self {
+        Self {
+            received: records.len(),
+            rest: records,
+            asked,
+            position: asked,
+            settings,
+            filter: AbortedFilter::new(aborted),
+            last_offset: None,
+            counts: ReadCounts::default(),
+            done: false,
+        }
+    }
+
+    /// Where the next fetch reads on: behind everything walked so far.
+    pub fn position(&self) -> Offset {
+        self.position
+    }
+
+    /// What was passed over or tolerated so far.
+    pub fn counts(&self) -> ReadCounts {
+        self.counts
+    }
+
+    /// Walks one batch: a view if it is to be delivered, `None` if it only moved the position.
+    fn step(&mut self, batch: Bytes) -> Result<Option<BatchView>, BatchError> {
+        let header = self.checked_header(&batch)?;
+        self.last_offset = Some(header.last_offset());
+        self.counts.unknown_attributes += u32::from(header.unknown_attributes);
+        if header.next_offset() <= self.position {
+            self.counts.before_position += 1;
+            return Ok(None);
+        }
+        let wanted = self.position.max(header.base_offset);
+        let view = BatchView::new(batch, header, wanted, self.settings.check_crcs)?;
+        let marker = if header.control {
+            Marker::of(&view)?
+        } else {
+            None
+        };
+        let aborted = self.filter.drops(&header, marker);
+        self.position = header.next_offset();
+        let emptied = header.count == 0 && !view.is_compressed();
+        self.counts.control += u32::from(header.control);
+        self.counts.aborted += u32::from(aborted && !header.control);
+        self.counts.empty += u32::from(emptied);
+        Ok((!header.control && !aborted && !emptied).then_some(view))
+    }
+
+    /// Checks of a whole batch that need no record: B3 to B5 and the count's sign.
+    fn checked_header(&self, batch: &Bytes) -> Result<BatchHeader, BatchError> {
+        let Some(raw) = RawHeader::of(batch) else {
+            // `split` lets only version 2 batches through that hold a header.
+            return Err(self.corrupt(batch, None, Corruption::Length(0)));
+        };
+        if self.settings.check_crcs && checksum(batch) != raw.checksum() {
+            return Err(self.corrupt(batch, None, Corruption::Checksum));
+        }
+        let Some(header) = raw.parse() else {
+            let reason = if raw.count() < 0 {
+                Corruption::Count(raw.count())
+            } else {
+                Corruption::Offsets
+            };
+            return Err(self.corrupt(batch, raw.next_offset(), reason));
+        };
+        if self
+            .last_offset
+            .is_some_and(|last| header.base_offset <= last)
+        {
+            return Err(self.corrupt(batch, None, Corruption::Offsets));
+        }
+        Ok(header)
+    }
+
+    /// Cuts the next whole batch off the set; `None` at the end or at a cut tail (B1).
+    fn split(&mut self) -> Result<Option<Bytes>, BatchError> {
+        let Some(prefix) = self.rest.first_chunk::<MAGIC_END>() else {
+            return Ok(None);
+        };
+        let [b0, b1, b2, b3, b4, b5, b6, b7, l0, l1, l2, l3, .., magic] = *prefix;
+        let base = Offset(i64::from_be_bytes([b0, b1, b2, b3, b4, b5, b6, b7]));
+        let length = i32::from_be_bytes([l0, l1, l2, l3]);
+        let magic = i8::from_be_bytes([magic]);
+        let size = usize::try_from(length)
+            .unwrap_or(0)
+            .saturating_add(LENGTH_END);
+        let at = Place {
+            position: self.position,
+            base,
+            next: None,
+            size,
+        };
+        if length < LENGTH_MIN || (magic == 2 && size < HEADER_BYTES) {
+            return Err(BatchError::Corrupt {
+                at,
+                reason: Corruption::Length(length),
+            });
+        }
+        if size > self.rest.len() {
+            return Ok(None);
+        }
+        if magic != 2 {
+            return Err(BatchError::Poison {
+                at,
+                reason: PoisonReason::Magic(magic),
+            });
+        }
+        Ok(Some(self.rest.split_to(size)))
+    }
+
+    /// Judges a set that ended, cleanly or with a cut tail, without moving the position (B2, B9).
+    fn end(&self) -> Option<BatchError> {
+        if self.received == 0 || self.position > self.asked {
+            return None;
+        }
+        let offset = self.asked;
+        if self.rest.is_empty() {
+            return Some(BatchError::NoProgress {
+                offset,
+                bytes: self.received,
+            });
+        }
+        let needed = self.received - self.rest.len() + tail_size(&self.rest);
+        let limit = self.settings.batch_bytes_max;
+        if needed <= limit {
+            return Some(BatchError::RecordTooLarge { offset, needed });
+        }
+        let at = Place {
+            position: offset,
+            base: offset,
+            next: None,
+            size: needed,
+        };
+        Some(BatchError::Poison {
+            at,
+            reason: PoisonReason::TooLarge { needed, limit },
+        })
+    }
+
+    fn corrupt(&self, batch: &[u8], next: Option<Offset>, reason: Corruption) -> BatchError {
+        let base = RawHeader::of(batch).map_or(self.position, |raw| Offset(raw.base_offset()));
+        let next = next.filter(|next| self.settings.check_crcs && *next > self.position);
+        let at = Place {
+            position: self.position,
+            base,
+            next,
+            size: batch.len(),
+        };
+        BatchError::Corrupt { at, reason }
+    }
+}
+
+impl Iterator for BatchSet {
+    type Item = Result<BatchView, BatchError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.done {
+            let stepped = match self.split() {
+                Ok(Some(batch)) => self.step(batch),
+                Ok(None) => {
+                    self.done = true;
+                    return self.end().map(Err);
+                }
+                Err(error) => Err(error),
+            };
+            match stepped {
+                Ok(Some(view)) => return Some(Ok(view)),
+                Ok(None) => {}
+                Err(error) => {
+                    self.done = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Size of the cut batch at the front of `tail`, as far as it can be told.
+fn tail_size(tail: &[u8]) -> usize {
+    let length = tail
+        .first_chunk::<LENGTH_END>()
+        .map(|[.., l0, l1, l2, l3]| i32::from_be_bytes([*l0, *l1, *l2, *l3]))
+        .and_then(|length| usize::try_from(length).ok());
+    length.map_or(HEADER_BYTES, |length| length.saturating_add(LENGTH_END))
+}
+
+/// CRC-32C over attributes to end.
+pub(super) fn checksum(batch: &[u8]) -> u32 {
+    let covered = batch.get(CHECKSUM_END..).unwrap_or_default();
+    let sum = crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, covered);
+    u32::try_from(sum).unwrap_or_default()
+}
+
+/// End of the length field: what the length counts begins here.
+const LENGTH_END: usize = 12;
+/// End of the magic byte.
+const MAGIC_END: usize = 17;
+/// End of the checksum field: what the checksum covers begins here.
+const CHECKSUM_END: usize = 21;
+/// Smallest length of any version: a message without key and value (B1).
+const LENGTH_MIN: i32 = 14;
