@@ -60,7 +60,7 @@ impl<const N: usize> Default for DeadlineTable<N> {
 
 impl<const N: usize> fmt::Debug for DeadlineTable<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&self.due).finish()
+        f.debug_list().entries(self.due.iter()).finish()
     }
 }
 
@@ -105,10 +105,10 @@ impl<K: Ord + Clone> Wheel<K> {
 
     /// Removes the deadline of `key`, if it has one.
     pub fn clear(&mut self, key: &K) {
-        if let Some(tick) = self.entries.remove(key) {
-            if let Some(slot) = self.slot(tick) {
-                slot.remove(&(tick, key.clone()));
-            }
+        if let Some(tick) = self.entries.remove(key)
+            && let Some(slot) = self.slot(tick)
+        {
+            slot.remove(&(tick, key.clone()));
         }
     }
 

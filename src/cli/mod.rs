@@ -1,3 +1,4 @@
 //! The `nearside` command.
 
+#[doc(hidden)]
 pub mod kafka;

@@ -191,8 +191,23 @@ impl Admin {
         self.call(&MetadataRequest::default().with_topics(Some(topics)), 12)
     }
 
-    /// One request and its answer, in a version that every broker from 3.3 to 4.4 speaks.
-    pub(super) fn call<R: Request>(
+    /// Sets how long every later call waits for an answer.
+    ///
+    /// # Errors
+    ///
+    /// [`KafkaError::Failed`] when the socket refuses, as it does for zero.
+    pub fn set_answer_timeout(&mut self, limit: Duration) -> Result<(), KafkaError> {
+        self.stream
+            .set_read_timeout(Some(limit))
+            .map_err(KafkaError::doing("setting a timeout"))
+    }
+
+    /// One request and its answer; every broker from 3.3 to 4.4 should speak the version.
+    ///
+    /// # Errors
+    ///
+    /// [`KafkaError::Failed`] when no answer comes or it cannot be read. Error codes inside are the caller's.
+    pub fn call<R: Request>(
         &mut self,
         request: &R,
         version: i16,
@@ -233,16 +248,12 @@ impl Admin {
         self.stream
             .read_exact(&mut frame)
             .map_err(KafkaError::doing("reading an answer"))?;
-        let mut frame = frame.freeze();
-        let seen = frame
-            .slice(..frame.len().min(4))
-            .try_get_i32()
-            .unwrap_or(-1);
+        let frame = frame.freeze();
+        let seen = frame.clone().try_get_i32().unwrap_or(-1);
         if seen != self.correlation {
             let text = format!("an answer to request {seen}, not {}", self.correlation);
             return Err(KafkaError::failed(text));
         }
-        frame.truncate(frame.len());
         Ok(frame)
     }
 }
