@@ -1,0 +1,288 @@
+//! Properties that are one of a few words.
+
+use std::time::Duration;
+
+use super::property::Property;
+use super::section::choice;
+
+choice! {
+    /// How a name becomes addresses (KIP-302, KIP-235).
+    DnsLookup {
+        /// All addresses of a name are tried in turn.
+        AllAddresses = "use_all_dns_ips",
+        /// Bootstrap names are expanded by reverse lookup first.
+        CanonicalBootstrap = "resolve_canonical_bootstrap_servers_only",
+    }
+}
+
+choice! {
+    /// Which records of transactions are read.
+    Isolation {
+        /// All.
+        ReadUncommitted = "read_uncommitted",
+        /// Those of committed transactions, and those outside any.
+        ReadCommitted = "read_committed",
+    }
+}
+
+choice! {
+    /// When hints about a nearer replica are followed (routing.md 7.1).
+    FollowHints {
+        /// Whenever they come.
+        Always = "always",
+        /// Only if `client.rack` is set.
+        Rack = "rack",
+        /// Never; the rack is not even sent.
+        Never = "never",
+    }
+}
+
+choice! {
+    /// What the in-sync list means for a hinted replica (routing.md 7.2).
+    IsrRule {
+        /// It must be in the list.
+        Require = "require",
+        /// The list is advice; for clusters whose lists are synthetic.
+        Advise = "advise",
+    }
+}
+
+choice! {
+    /// How long a failed replica is left alone (routing.md 9.1).
+    CooldownPolicy {
+        /// Doubling per failure.
+        Exponential = "exponential",
+        /// Always the maximum.
+        Fixed = "fixed",
+    }
+}
+
+choice! {
+    /// Whether an in-sync follower serves while the leader is silent (routing.md 8.4).
+    Refuge {
+        /// Any in-sync follower.
+        Isr = "isr",
+        /// None: wait for the leader.
+        Never = "never",
+    }
+}
+
+choice! {
+    /// An assignor (runtime.md G9).
+    Assignor {
+        /// Incremental: partitions that stay are read on through a rebalance.
+        CooperativeSticky = "cooperative-sticky"
+            or "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+        /// Ranges of partitions per topic.
+        Range = "range" or "org.apache.kafka.clients.consumer.RangeAssignor",
+        /// One by one.
+        RoundRobin = "roundrobin" or "org.apache.kafka.clients.consumer.RoundRobinAssignor",
+        /// Sticky, with all partitions given up at each rebalance.
+        Sticky = "sticky" or "org.apache.kafka.clients.consumer.StickyAssignor",
+    }
+}
+
+choice! {
+    /// Which records may be in hand at once (runtime.md 2).
+    OrderingMode {
+        /// One after the other in each partition.
+        Partition = "partition",
+        /// One after the other for each key.
+        Key = "key",
+        /// In any order.
+        Unordered = "unordered",
+    }
+}
+
+choice! {
+    /// What happens to a partition whose bytes do not make a batch (wire.md 8).
+    BatchPolicy {
+        /// The partition waits for an operator.
+        Halt = "halt",
+        /// Its offsets are passed over, if the checksum proves how many there are.
+        Skip = "skip",
+    }
+}
+
+choice! {
+    /// How many replicas must have a record before it counts as written.
+    Acks {
+        /// All in-sync replicas.
+        All = "all" or "-1",
+        /// The leader alone.
+        Leader = "1",
+    }
+}
+
+choice! {
+    /// Codec of produced batches.
+    Compression {
+        /// None.
+        None = "none",
+        /// Deflate.
+        Gzip = "gzip",
+        /// Snappy.
+        Snappy = "snappy",
+        /// LZ4.
+        Lz4 = "lz4",
+        /// Zstandard.
+        Zstd = "zstd",
+    }
+}
+
+/// Where to start without a committed offset (KIP-1106).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reset {
+    /// After the last record.
+    Latest,
+    /// At the first record.
+    Earliest,
+    /// Nowhere: the partition is an error until somebody decides.
+    None,
+    /// At the first record younger than this.
+    ByDuration(Duration),
+}
+
+impl Property for Reset {
+    fn accepts() -> String {
+        "one of `latest`, `earliest`, `none`, `by_duration:<ISO 8601>` such as `by_duration:PT6H`"
+            .into()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "latest" => Some(Self::Latest),
+            "earliest" => Some(Self::Earliest),
+            "none" => Some(Self::None),
+            other => iso_duration(other.strip_prefix("by_duration:")?).map(Self::ByDuration),
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Latest => "latest".into(),
+            Self::Earliest => "earliest".into(),
+            Self::None => "none".into(),
+            Self::ByDuration(duration) => {
+                let (whole, millis) = (duration.as_secs(), duration.subsec_millis());
+                if millis == 0 {
+                    format!("by_duration:PT{whole}S")
+                } else {
+                    format!("by_duration:PT{whole}.{millis:03}S")
+                }
+            }
+        }
+    }
+}
+
+/// Which rack the assignor is told (KIP-881).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AssignmentRack {
+    /// `client.rack`.
+    Inherit,
+    /// None.
+    None,
+    /// This one.
+    Rack(crate::ids::Rack),
+}
+
+impl Property for AssignmentRack {
+    fn accepts() -> String {
+        "`inherit`, `none` or a rack".into()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "" => None,
+            "inherit" => Some(Self::Inherit),
+            "none" => Some(Self::None),
+            rack => Some(Self::Rack(rack.into())),
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Inherit => "inherit".into(),
+            Self::None => "none".into(),
+            Self::Rack(rack) => rack.to_string(),
+        }
+    }
+}
+
+/// Reads days, hours, minutes and seconds of an ISO 8601 duration, as Java's `Duration.parse` does; negative
+/// parts and parts without a number are refused.
+fn iso_duration(text: &str) -> Option<Duration> {
+    let text = text.to_ascii_uppercase();
+    let body = text.strip_prefix('P')?;
+    let (days, time) = match body.split_once('T') {
+        Some((_, "")) => return None,
+        Some((days, time)) => (days, time),
+        None => (body, ""),
+    };
+    if days.is_empty() && time.is_empty() {
+        return None;
+    }
+    let mut total = Duration::ZERO;
+    let (mut rest, mut units) = (days, [("D", 86_400_u32)].as_slice());
+    for part in [time, ""] {
+        while !rest.is_empty() {
+            let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+            let (number, tail) = rest.split_at(end);
+            let index = units.iter().position(|(unit, _)| tail.starts_with(unit))?;
+            let (unit, seconds) = *units.get(index)?;
+            // Fractions belong to seconds alone.
+            if number.contains('.') && unit != "S" {
+                return None;
+            }
+            let value: f64 = number.parse().ok()?;
+            total = total.checked_add(
+                Duration::try_from_secs_f64(value)
+                    .ok()?
+                    .checked_mul(seconds)?,
+            )?;
+            rest = tail.strip_prefix(unit)?;
+            units = units.get(index + 1..)?;
+        }
+        (rest, units) = (part, &[("H", 3_600), ("M", 60), ("S", 1)]);
+    }
+    Some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reset_takes_an_iso_duration() {
+        let seconds = |text: &str| match Reset::parse(&format!("by_duration:{text}")) {
+            Some(Reset::ByDuration(duration)) => Some(duration.as_millis()),
+            Some(_) | None => None,
+        };
+        assert_eq!(seconds("PT6H"), Some(6 * 3_600_000));
+        assert_eq!(
+            seconds("P2DT3M4.5S"),
+            Some((2 * 86_400 + 184) * 1_000 + 500)
+        );
+        assert_eq!(seconds("pt1m"), Some(60_000));
+        for bad in [
+            "", "P", "PT", "6H", "PT6", "PT1M2H", "P1H", "PT-1S", "PT1.5H", "PTS", "P1Y",
+        ] {
+            assert_eq!(seconds(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_reads_back() {
+        for text in [
+            "latest",
+            "earliest",
+            "none",
+            "by_duration:PT90S",
+            "by_duration:PT0.250S",
+        ] {
+            assert_eq!(Reset::parse(text).unwrap().show(), text);
+        }
+        let java = "org.apache.kafka.clients.consumer.RangeAssignor";
+        assert_eq!(Assignor::parse(java).unwrap().show(), "range");
+    }
+}
