@@ -105,6 +105,11 @@ impl Problem {
         self.members.len()
     }
 
+    /// The members, in the order of their numbers.
+    pub fn members(&self) -> impl ExactSizeIterator<Item = &MemberId> {
+        self.members.iter().map(|member| &member.id)
+    }
+
     /// Number of partitions.
     pub fn partition_count(&self) -> usize {
         self.replica_racks.len()

@@ -5,7 +5,7 @@
 
 pub mod api;
 mod api_key;
-mod cursor;
+pub(crate) mod cursor;
 mod error;
 mod error_code;
 mod frame;

@@ -3,7 +3,10 @@
 //! All tests share one cluster, started by the first that runs, and run one after the other. Without Java and
 //! Maven they say so and count as ignored; with `NEARSIDE_REQUIRE_KAFKA=1` that is a failure.
 
-#![expect(clippy::indexing_slicing, reason = "a missing partition should fail the test")]
+#![expect(
+    clippy::indexing_slicing,
+    reason = "a missing partition should fail the test"
+)]
 
 mod harness;
 mod lab;
