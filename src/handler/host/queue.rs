@@ -1,0 +1,173 @@
+//! The records of one partition that are fetched and not finished.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::handler::message::Origin;
+use crate::handler::stint::{Place, advance};
+use crate::ids::{LeaderEpoch, Offset};
+use crate::records::{BatchView, RecordCursor};
+
+/// Batches in offset order. Those at the front may be in the hands of a stint; they stay here until it settles,
+/// so that nothing is lost with it.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    origins: VecDeque<Arc<Origin>>,
+    /// Place in the front batch; `None` is its start.
+    cursor: Option<RecordCursor>,
+    /// Number of batches in the hands of a stint.
+    lent: usize,
+    /// Everything below is finished; `None` before the first delivery at a new position.
+    position: Option<Offset>,
+    waiting_records: usize,
+    waiting_bytes: usize,
+}
+
+/// Offsets that became finished.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Span {
+    pub(super) from: Offset,
+    pub(super) to: Offset,
+    pub(super) leader_epoch: Option<LeaderEpoch>,
+}
+
+impl Queue {
+    pub(super) fn push(&mut self, origin: Arc<Origin>) {
+        self.position.get_or_insert(origin.view.first_wanted());
+        self.waiting_records += records(&origin.view);
+        self.waiting_bytes += origin.view.held_bytes();
+        self.origins.push_back(origin);
+    }
+
+    /// Lends the front batches, up to `bytes` of them but at least one, to a stint.
+    pub(super) fn lend(&mut self, bytes: usize) -> (Vec<Arc<Origin>>, Option<RecordCursor>) {
+        let mut lent = Vec::new();
+        let mut lent_bytes = 0_usize;
+        for origin in &self.origins {
+            let held = origin.view.held_bytes();
+            if !lent.is_empty() && lent_bytes.saturating_add(held) > bytes {
+                break;
+            }
+            lent_bytes += held;
+            self.waiting_records = self.waiting_records.saturating_sub(records(&origin.view));
+            self.waiting_bytes = self.waiting_bytes.saturating_sub(held);
+            lent.push(Arc::clone(origin));
+        }
+        self.lent = lent.len();
+        (lent, self.cursor)
+    }
+
+    /// Takes back what was lent, without what lies before `place`. Returns what became finished.
+    pub(super) fn settle(&mut self, place: Place) -> Option<Span> {
+        let from = self.position?;
+        let mut to = from;
+        let mut leader_epoch = None;
+        let mut finish = |view: &BatchView, position: Offset| {
+            if position > to {
+                to = position;
+                leader_epoch = view.leader_epoch();
+            }
+        };
+        let left = self.lent.saturating_sub(place.batches);
+        for origin in self.origins.drain(..place.batches.min(self.lent)) {
+            finish(&origin.view, origin.view.next_offset());
+        }
+        self.lent = 0;
+        self.cursor = place.cursor;
+        if let (Some(front), Some(cursor)) = (self.origins.front(), place.cursor) {
+            finish(&front.view, front.view.records_from(cursor).position());
+        }
+        self.position = Some(to);
+        self.drop_finished_front(to);
+        self.take_back(left);
+        (to > from).then_some(Span {
+            from,
+            to,
+            leader_epoch,
+        })
+    }
+
+    /// The place behind the first `records` records that were lent.
+    pub(super) fn place_after(&self, records: u32) -> Place {
+        let start = Place {
+            batches: 0,
+            cursor: self.cursor,
+        };
+        let lent = self
+            .origins
+            .iter()
+            .take(self.lent)
+            .map(|origin| &origin.view);
+        advance(lent, start, usize::try_from(records).unwrap_or(usize::MAX))
+    }
+
+    /// Drops what no stint has.
+    pub(super) fn drop_waiting(&mut self) {
+        self.origins.truncate(self.lent);
+        self.waiting_records = 0;
+        self.waiting_bytes = 0;
+        if self.lent == 0 {
+            *self = Self::default();
+        }
+    }
+
+    /// Forgets everything: the position moved, or work goes on with what is delivered next.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.origins.is_empty()
+    }
+
+    /// Everything below is finished.
+    pub(super) fn position(&self) -> Option<Offset> {
+        self.position
+    }
+
+    /// Offset of the first unfinished record.
+    pub(super) fn head(&self) -> Option<Offset> {
+        let view = &self.origins.front()?.view;
+        let mut records = match self.cursor {
+            Some(cursor) => view.records_from(cursor),
+            None => view.records(),
+        };
+        match records.next() {
+            Some(Ok(record)) => Some(record.offset),
+            Some(Err(_)) | None => self.position,
+        }
+    }
+
+    pub(super) fn waiting_records(&self) -> usize {
+        self.waiting_records
+    }
+
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
+    }
+
+    /// A stint may end right behind the last record of a batch; nothing of that batch is left to do.
+    fn drop_finished_front(&mut self, position: Offset) {
+        let finished = self.cursor.is_some()
+            && self
+                .origins
+                .front()
+                .is_some_and(|front| front.view.next_offset() <= position);
+        if finished {
+            self.origins.pop_front();
+            self.cursor = None;
+        }
+    }
+
+    /// Counts the first `batches` as waiting again.
+    fn take_back(&mut self, batches: usize) {
+        for origin in self.origins.iter().take(batches) {
+            self.waiting_records += records(&origin.view);
+            self.waiting_bytes += origin.view.held_bytes();
+        }
+    }
+}
+
+fn records(view: &BatchView) -> usize {
+    usize::try_from(view.count()).unwrap_or(usize::MAX)
+}
