@@ -1,0 +1,156 @@
+//! What happens to a connection.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+
+use crate::ids::Moment;
+use crate::wire::frame::FrameError;
+use crate::wire::message::Request;
+
+/// The caller's name for a request; completed exactly once.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Token(pub u64);
+
+/// One socket of a connection's life, from the dial on. Inputs of an earlier socket are ignored.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SocketId(pub u64);
+
+/// Why a connection is to end in good order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DrainReason {
+    /// The broker listens elsewhere now.
+    AddressChanged,
+    /// The cluster is looked up anew (KIP-899).
+    Rebootstrap,
+    /// Other credentials are to be used.
+    CredentialsReplaced,
+    /// The process ends, or nobody needs the connection.
+    Shutdown,
+}
+
+/// How a TLS handshake failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TlsFailure {
+    /// A certificate was refused, by us or by the broker.
+    Trust(String),
+    /// The peer did not answer in TLS.
+    NotTls,
+    /// The connection was lost.
+    Lost(String),
+}
+
+/// One input of [`Connection::handle`](super::Connection::handle).
+#[derive(Clone, PartialEq, Debug)]
+pub enum Input {
+    /// Somebody wants an answer.
+    Request {
+        /// The caller's name for it.
+        token: Token,
+        /// The request.
+        request: Request,
+    },
+    /// The resolver answered [`Output::Resolve`](super::Output::Resolve).
+    Resolved(Result<Vec<SocketAddr>, String>),
+    /// A dial ended.
+    Dialed {
+        /// The socket dialled.
+        socket: SocketId,
+        /// Whether it is open, or why not.
+        result: Result<(), String>,
+    },
+    /// A TLS handshake ended.
+    Tls {
+        /// The socket.
+        socket: SocketId,
+        /// Whether the broker asked for a client certificate, or how the handshake failed.
+        result: Result<bool, TlsFailure>,
+    },
+    /// The SASL mechanism answered [`Output::Sasl`](super::Output::Sasl).
+    Sasl {
+        /// The socket.
+        socket: SocketId,
+        /// Its step.
+        step: SaslStep,
+    },
+    /// A frame without its length.
+    Frame {
+        /// The socket.
+        socket: SocketId,
+        /// The frame, from the response header on.
+        frame: Bytes,
+    },
+    /// The deframer gave up on the stream.
+    Broken {
+        /// The socket.
+        socket: SocketId,
+        /// Why.
+        error: FrameError,
+    },
+    /// Bytes were handed to the system. Optional: it makes round trips precise.
+    Written {
+        /// The socket.
+        socket: SocketId,
+        /// All bytes of this socket so far.
+        bytes: u64,
+    },
+    /// The socket ended: end of stream or an error. Nothing of it is read or written any more.
+    Lost {
+        /// The socket.
+        socket: SocketId,
+        /// All bytes ever handed to the system; decides what certainly never left.
+        written: u64,
+        /// What the system said.
+        reason: String,
+    },
+    /// Another connection of the same broker was throttled (KIP-219).
+    Mute {
+        /// Until when.
+        until: Moment,
+    },
+    /// The connection is to end in good order.
+    Drain(DrainReason),
+    /// A deadline passed.
+    Tick,
+}
+
+impl Input {
+    /// The socket this is about, if it is about one.
+    pub(super) const fn socket(&self) -> Option<SocketId> {
+        match self {
+            Self::Dialed { socket, .. }
+            | Self::Tls { socket, .. }
+            | Self::Sasl { socket, .. }
+            | Self::Frame { socket, .. }
+            | Self::Broken { socket, .. }
+            | Self::Written { socket, .. }
+            | Self::Lost { socket, .. } => Some(*socket),
+            Self::Request { .. }
+            | Self::Resolved(_)
+            | Self::Mute { .. }
+            | Self::Drain(_)
+            | Self::Tick => None,
+        }
+    }
+}
+
+/// A step of the SASL mechanism, computed outside.
+#[derive(Clone, PartialEq, Eq)]
+pub enum SaslStep {
+    /// Send this token.
+    Token(Bytes),
+    /// The broker's last token was right: done.
+    Done,
+    /// The broker's last token was wrong, or the credentials cannot be had.
+    Failed(String),
+}
+
+impl std::fmt::Debug for SaslStep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Token(_) => f.write_str("Token([redacted])"),
+            Self::Done => f.write_str("Done"),
+            Self::Failed(reason) => f.debug_tuple("Failed").field(reason).finish(),
+        }
+    }
+}

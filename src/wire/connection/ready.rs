@@ -1,0 +1,456 @@
+//! A ready connection: writing, answers, throttles, deadlines, loss.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::link::{Entry, Link, Pending, Reply, correlation_of, split_frame};
+use super::output::{Event, Outcome, Output, RequestError, RequestFailure};
+use super::settings::Class;
+use super::state::{ReauthStep, State};
+use super::{At, Connection, Reason, Timer, Wait};
+use crate::ids::Moment;
+use crate::wire::api_key::ApiKey;
+use crate::wire::cursor::{Malformed, Oddities};
+use crate::wire::error::DecodeError;
+use crate::wire::frame::FrameError;
+use crate::wire::message::Response;
+
+/// Malformed answers within `MALFORMED_WINDOW` that end our trust (D9).
+const MALFORMED_MAX: usize = 3;
+/// See `MALFORMED_MAX`.
+const MALFORMED_WINDOW: Duration = Duration::from_secs(60);
+
+impl Connection {
+    /// Writes queued requests as far as the class, the mute and a pending join allow.
+    pub(super) fn flush(&mut self, now: Moment) {
+        while self.may_write(now) {
+            let Some(pending) = self.queue.pop_front() else {
+                break;
+            };
+            self.write(pending, now);
+        }
+        self.rest(now);
+    }
+
+    fn may_write(&self, now: Moment) -> bool {
+        let Some(link) = &self.link else {
+            return false;
+        };
+        let ready = matches!(self.state, State::Ready { .. });
+        let joins = |entry: &Entry| matches!(entry.api, ApiKey::JoinGroup | ApiKey::SyncGroup);
+        ready
+            && self.muted_until <= now
+            && link.entries.len() < self.class.in_flight_max()
+            && !(self.class == Class::Coordinator && link.entries.iter().any(joins))
+    }
+
+    fn write(&mut self, pending: Pending, now: Moment) {
+        let version = match self.versions.pick(&pending.request) {
+            Ok(version) => version,
+            Err(error) => return self.refuse(&pending, RequestFailure::Unsupported(error)),
+        };
+        match self.encode(version, &pending.request) {
+            Ok((head, bytes)) => self.send(head, bytes, Reply::Caller(pending), now),
+            Err(error) => self.refuse(&pending, RequestFailure::Encode(error)),
+        }
+    }
+
+    /// Runs the idle clock while nothing is queued or in flight.
+    fn rest(&mut self, now: Moment) {
+        if self.queue.is_empty() && self.in_flight() == 0 {
+            self.set(Timer::Idle, now + self.settings.idle);
+        } else {
+            self.clear(&[Timer::Idle]);
+        }
+    }
+
+    pub(super) fn on_written(&mut self, bytes: u64, now: Moment) {
+        if let Some(link) = &mut self.link {
+            link.written(bytes, now);
+        }
+    }
+
+    pub(super) fn on_frame(&mut self, frame: &Bytes, at: At) {
+        let Some(link) = &mut self.link else {
+            return;
+        };
+        link.heard = true;
+        let awaited = link.entries.front().map(|entry| entry.correlation);
+        if awaited.is_none() || awaited != correlation_of(frame) {
+            return self.break_off(Reason::Desynchronised, &RequestFailure::Desynchronised, at);
+        }
+        let Some(entry) = link.entries.pop_front() else {
+            return;
+        };
+        match split_frame(frame, entry.api, entry.version) {
+            Ok((_, tags, body)) => self.answered(entry, &body, tags, at),
+            Err(flaw) => self.answer_malformed(entry, flaw, at),
+        }
+    }
+
+    fn answered(&mut self, entry: Entry, body: &Bytes, tags: u32, at: At) {
+        let sent_at = entry.sent_at();
+        let Entry {
+            api,
+            version,
+            reply,
+            ..
+        } = entry;
+        let pending = match reply {
+            Reply::Setup => return self.setup_answered(api, version, body, at),
+            Reply::Caller(pending) => pending,
+        };
+        match Response::decode(api, version, body) {
+            Ok((response, mut oddities)) => {
+                oddities.unknown_tags = oddities.unknown_tags.saturating_add(tags);
+                let round_trip = at.now.since(sent_at);
+                self.good_answer(&pending, version, response, round_trip, at);
+                self.report(api, oddities);
+            }
+            Err(error) => self.bad_answer(&pending, version, error, at),
+        }
+    }
+
+    fn setup_answered(&mut self, api: ApiKey, version: i16, body: &Bytes, at: At) {
+        match api {
+            ApiKey::ApiVersions => self.versions_answered(body, at),
+            ApiKey::SaslHandshake => self.handshake_answered(version, body, at),
+            ApiKey::SaslAuthenticate => self.token_answered(version, body, at),
+            ApiKey::Produce
+            | ApiKey::Fetch
+            | ApiKey::ListOffsets
+            | ApiKey::Metadata
+            | ApiKey::OffsetCommit
+            | ApiKey::OffsetFetch
+            | ApiKey::FindCoordinator
+            | ApiKey::JoinGroup
+            | ApiKey::Heartbeat
+            | ApiKey::LeaveGroup
+            | ApiKey::SyncGroup
+            | ApiKey::CreateTopics
+            | ApiKey::InitProducerId
+            | ApiKey::OffsetForLeaderEpoch
+            | ApiKey::DescribeConfigs => {}
+        }
+    }
+
+    fn good_answer(
+        &mut self,
+        pending: &Pending,
+        version: i16,
+        response: Response,
+        round_trip: Duration,
+        at: At,
+    ) {
+        let api = response.api();
+        let throttle = response.throttle();
+        let rolled_back = response.is_version_refusal();
+        self.complete(
+            pending.token,
+            api,
+            Some(version),
+            Ok(response),
+            Some(round_trip),
+        );
+        self.proven();
+        self.throttled(throttle, at);
+        if rolled_back {
+            return self.break_off(Reason::RolledBack(api), &RequestFailure::Disconnected, at);
+        }
+        self.go_on(at);
+    }
+
+    fn report(&mut self, api: ApiKey, oddities: Oddities) {
+        if oddities != Oddities::default() {
+            self.emit(Event::Odd { api, oddities });
+        }
+    }
+
+    /// What one answer allows next.
+    fn go_on(&mut self, at: At) {
+        match self.state {
+            State::Ready { .. } => self.flush(at.now),
+            State::Reauth {
+                step: ReauthStep::Drain,
+            } => self.continue_reauth(at),
+            State::Draining { reason } if self.in_flight() == 0 => self.close_for_good(reason),
+            State::Draining { .. }
+            | State::Idle
+            | State::Resolving
+            | State::Connecting { .. }
+            | State::Tls { .. }
+            | State::Versions { .. }
+            | State::Handshake
+            | State::Authenticate { .. }
+            | State::Reauth { .. }
+            | State::Backoff { .. }
+            | State::Closed { .. } => {}
+        }
+    }
+
+    /// The connection has proven good: the failure count returns to zero (C2).
+    pub(super) fn proven(&mut self) {
+        if let State::Ready { stable } = &mut self.state {
+            *stable = true;
+        }
+        self.failures = 0;
+        self.clear(&[Timer::Stable]);
+    }
+
+    fn answer_malformed(&mut self, entry: Entry, flaw: Malformed, at: At) {
+        let error = DecodeError::new(entry.api, entry.version, flaw);
+        match entry.reply {
+            Reply::Caller(pending) => self.bad_answer(&pending, entry.version, error, at),
+            Reply::Setup => self.setup_failed(Reason::Malformed(error), at),
+        }
+    }
+
+    fn bad_answer(&mut self, pending: &Pending, version: i16, error: DecodeError, at: At) {
+        let failure = RequestFailure::Malformed(error);
+        let result = Err(RequestError {
+            outcome: Outcome::Unknown,
+            reason: failure,
+        });
+        self.complete(pending.token, error.api, Some(version), result, None);
+        match self.count_malformed(error, at.now) {
+            Some(Wait::Trust(why)) => self.distrust(why, at),
+            Some(Wait::Failure | Wait::Settled | Wait::Mixup) | None => {
+                self.break_off(Reason::Malformed(error), &RequestFailure::Disconnected, at);
+            }
+        }
+    }
+
+    /// Counts a malformed answer; the third within a minute costs our trust (D9).
+    pub(super) fn count_malformed(&mut self, error: DecodeError, now: Moment) -> Option<Wait> {
+        self.malformed_at
+            .retain(|at| now.since(*at) <= MALFORMED_WINDOW);
+        self.malformed_at.push_back(now);
+        let many = self.malformed_at.len() >= MALFORMED_MAX;
+        many.then(|| {
+            Wait::Trust(format!(
+                "{MALFORMED_MAX} malformed answers, the last: {error}"
+            ))
+        })
+    }
+
+    /// Honours a throttle: this connection, and unless it is a coordinator's, the broker's others (KIP-219).
+    pub(super) fn throttled(&mut self, asked: Duration, at: At) {
+        if asked.is_zero() {
+            return;
+        }
+        let throttle = asked.min(self.settings.throttle_max);
+        if throttle < asked {
+            self.emit(Event::ThrottleCut { asked });
+        }
+        let until = at.now + throttle;
+        self.mute(until, at.now);
+        if self.class != Class::Coordinator {
+            self.outputs.push_back(Output::Throttled { until });
+        }
+    }
+
+    pub(super) fn on_mute(&mut self, until: Moment, at: At) {
+        if self.class != Class::Coordinator {
+            let longest = at.now + self.settings.throttle_max;
+            self.mute(until.min(longest), at.now);
+        }
+    }
+
+    /// Holds writes until `until`, which never moves back, and gives every request that much more time.
+    fn mute(&mut self, until: Moment, now: Moment) {
+        let extra = until.since(self.muted_until.max(now));
+        if extra.is_zero() {
+            return;
+        }
+        self.muted_until = until;
+        self.set(Timer::Mute, until);
+        for pending in &mut self.queue {
+            pending.deadline = pending.deadline + extra;
+        }
+        for entry in self.link.iter_mut().flat_map(|link| &mut link.entries) {
+            if let Reply::Caller(pending) = &mut entry.reply {
+                pending.deadline = pending.deadline + extra;
+            }
+        }
+    }
+
+    pub(super) fn on_broken(&mut self, error: FrameError, at: At) {
+        match error {
+            FrameError::Mixup(mixup) => {
+                if let Some(link) = self.close() {
+                    self.settle(link, None, |_| RequestFailure::Disconnected);
+                }
+                self.back_off(Wait::Mixup, Reason::Mixup(mixup), at);
+            }
+            FrameError::TooShort(_) | FrameError::TooLong { .. } | FrameError::Unasked => {
+                self.break_off(Reason::Frame(error), &RequestFailure::Disconnected, at);
+            }
+        }
+    }
+
+    pub(super) fn on_lost(&mut self, written: u64, why: String, at: At) {
+        if let Some(link) = self.link.take() {
+            let verdict = |_: &Entry| RequestFailure::Disconnected;
+            self.ended(link, Some(written), verdict, Reason::Lost(why), at);
+        }
+    }
+
+    /// Closes the socket because it cannot go on; every request in flight ends with `failure`.
+    pub(super) fn break_off(&mut self, reason: Reason, failure: &RequestFailure, at: At) {
+        if let Some(link) = self.close() {
+            self.ended(link, None, |_| failure.clone(), reason, at);
+        }
+    }
+
+    /// The socket is gone: settles its requests and decides what comes next (the fourth column of 5.2).
+    fn ended(
+        &mut self,
+        link: Link,
+        written: Option<u64>,
+        verdict: impl Fn(&Entry) -> RequestFailure,
+        reason: Reason,
+        at: At,
+    ) {
+        self.addresses.lost(link.address);
+        let heard = link.heard;
+        self.settle(link, written, verdict);
+        match &mut self.state {
+            State::Connecting { rest } | State::Tls { rest } => {
+                let rest = std::mem::take(rest);
+                self.next_address(rest, reason.to_string(), at);
+            }
+            State::Versions { phase, .. } => {
+                let phase = *phase;
+                if let Reason::Lost(why) = reason {
+                    self.versions_lost(phase, heard, why, at);
+                } else {
+                    self.back_off(Wait::Failure, reason, at);
+                }
+            }
+            State::Handshake | State::Authenticate { .. } => {
+                self.back_off(Wait::Failure, reason, at);
+            }
+            State::Ready { stable: true }
+            | State::Reauth {
+                step: ReauthStep::Drain,
+            } => {
+                self.settled_loss(reason, at);
+            }
+            State::Ready { stable: false } => self.back_off(Wait::Failure, reason, at),
+            State::Reauth { .. } => {
+                let why = reason.to_string();
+                self.back_off(Wait::Trust(why), reason, at);
+            }
+            State::Draining { reason } => {
+                let reason = *reason;
+                self.close_for_good(reason);
+            }
+            State::Idle | State::Resolving | State::Backoff { .. } | State::Closed { .. } => {}
+        }
+    }
+
+    /// A connection in good standing is gone: dial again only if somebody waits.
+    fn settled_loss(&mut self, reason: Reason, at: At) {
+        if self.queue.is_empty() {
+            self.clear_socket_timers();
+            self.go(State::Idle, reason);
+        } else {
+            self.back_off(Wait::Settled, reason, at);
+        }
+    }
+
+    pub(super) fn on_tick(&mut self, at: At) {
+        self.expire_queue(at.now);
+        self.expire_flight(at);
+        for timer in Timer::ALL {
+            let due = self
+                .timers
+                .due(timer.index())
+                .is_some_and(|due| due <= at.now);
+            if due {
+                self.clear(&[timer]);
+                self.on_timer(timer, at);
+            }
+        }
+    }
+
+    /// A request in flight that is overdue closes the connection: its late answer would desynchronise (F6).
+    fn expire_flight(&mut self, at: At) {
+        let overdue = |entry: &Entry| entry.deadline().is_some_and(|due| due <= at.now);
+        let late = self
+            .link
+            .iter()
+            .flat_map(|link| &link.entries)
+            .find(|entry| overdue(entry));
+        let Some(api) = late.map(|entry| entry.api) else {
+            return;
+        };
+        let Some(link) = self.close() else {
+            return;
+        };
+        let verdict = |entry: &Entry| {
+            if overdue(entry) {
+                RequestFailure::TimedOut
+            } else {
+                RequestFailure::Disconnected
+            }
+        };
+        self.ended(link, None, verdict, Reason::RequestTimeout(api), at);
+    }
+
+    fn on_timer(&mut self, timer: Timer, at: At) {
+        match timer {
+            Timer::Setup => self.setup_failed(Reason::SetupTimeout, at),
+            Timer::Step => self.step_overdue(at),
+            Timer::Stable => self.proven(),
+            Timer::Idle => {
+                self.close();
+                self.clear_socket_timers();
+                self.go(State::Idle, Reason::Unused);
+            }
+            Timer::Backoff if self.queue.is_empty() => self.go(State::Idle, Reason::WaitOver),
+            Timer::Backoff => self.start(Reason::WaitOver, at),
+            Timer::Mute => self.flush_if_ready(at.now),
+            Timer::Reauth => self.begin_reauth(at),
+            Timer::Expiry => self.session_expires(),
+            Timer::Drain => {
+                if let State::Draining { reason } = self.state {
+                    self.close_for_good(reason);
+                }
+            }
+        }
+    }
+
+    fn flush_if_ready(&mut self, now: Moment) {
+        if matches!(self.state, State::Ready { .. }) {
+            self.flush(now);
+        }
+    }
+
+    /// One step of the setup took too long.
+    fn step_overdue(&mut self, at: At) {
+        match &mut self.state {
+            State::Resolving => self.resolve_failed("resolver does not answer".to_owned(), at),
+            State::Connecting { rest } => {
+                let rest = std::mem::take(rest);
+                if let Some(link) = &self.link {
+                    self.outputs.push_back(Output::Close {
+                        socket: link.socket,
+                    });
+                }
+                self.next_address(rest, "no answer to the dial".to_owned(), at);
+            }
+            State::Reauth { .. } => self.distrust("the exchange took too long".to_owned(), at),
+            State::Idle
+            | State::Tls { .. }
+            | State::Versions { .. }
+            | State::Handshake
+            | State::Authenticate { .. }
+            | State::Ready { .. }
+            | State::Draining { .. }
+            | State::Backoff { .. }
+            | State::Closed { .. } => {}
+        }
+    }
+}
