@@ -1,5 +1,7 @@
 //! Predicates that must always hold, shared by tests, simulation and debug assertions.
 
+pub mod routing;
+
 use crate::offsets::Ledger;
 
 /// The watermark is the lowest offset that is not finished (runtime.md 17, 1).

@@ -1,0 +1,71 @@
+//! Invariants of replica routing (routing.md 19).
+
+use crate::ids::{Moment, Offset, RouteGeneration};
+use crate::routing::{Demand, IsrPolicy, Lane, Role, Route, State};
+
+/// I4: a state reads on its own lane only; `Forced` never carries our rack, the others always do.
+pub fn lane_fits_state(state: &State, lane: Lane) -> bool {
+    match (state, lane) {
+        (State::Leader | State::Follower { .. }, Lane::Rack)
+        | (State::Forced { .. }, Lane::NoRack | Lane::V10) => true,
+        (State::Leader | State::Follower { .. }, Lane::NoRack | Lane::V10)
+        | (State::Forced { .. }, Lane::Rack)
+        | (State::Parked, _) => false,
+    }
+}
+
+/// I5: under `require` nobody but the leader is read outside the ISR view.
+pub fn stays_in_isr(route: &Route, demand: &Demand) -> bool {
+    match route.settings().isr {
+        IsrPolicy::Advise => true,
+        IsrPolicy::Require => route.in_isr_view(demand.stamp.broker),
+    }
+}
+
+/// I6: a broker that cools for the partition is not asked.
+pub fn avoids_cooling(route: &Route, demand: &Demand, now: Moment) -> bool {
+    !route.is_cooling(demand.stamp.broker, now)
+}
+
+/// I12: an epoch that is known is sent.
+pub fn sends_known_epochs(route: &Route, demand: &Demand) -> bool {
+    demand.stamp.epoch == route.leadership().epoch
+}
+
+/// The stamp says what is true when the request is made.
+pub fn stamp_is_current(route: &Route, demand: &Demand) -> bool {
+    let stamp = demand.stamp;
+    let role = match route.leadership().leader == Some(stamp.broker) {
+        true => Role::Leader,
+        false => Role::Follower,
+    };
+    (stamp.position, stamp.route, stamp.offset, stamp.role)
+        == (
+            route.position_generation(),
+            route.generation(),
+            route.fetch_end(),
+            role,
+        )
+}
+
+/// I4 to I6, I12 and the stamp, of the demand that stands after a call.
+pub fn demand_is_lawful(route: &Route, now: Moment) -> bool {
+    route.standing_demand().is_none_or(|demand| {
+        lane_fits_state(route.state(), demand.stamp.lane)
+            && route.served() == Some((demand.stamp.broker, demand.stamp.lane))
+            && stays_in_isr(route, demand)
+            && avoids_cooling(route, demand, now)
+            && sends_known_epochs(route, demand)
+            && stamp_is_current(route, demand)
+    })
+}
+
+/// I13: within a position generation delivered offsets strictly increase, so nothing is delivered twice.
+pub fn delivery_advances(last: Option<Offset>, next: Offset) -> bool {
+    last.is_none_or(|last| next > last)
+}
+
+/// I15: route generations rise by one, and each is announced once.
+pub fn generation_follows(last: RouteGeneration, announced: RouteGeneration) -> bool {
+    announced.0 == last.0 + 1
+}

@@ -1,0 +1,92 @@
+//! What can happen at the link to one broker.
+
+use super::output::Ticket;
+use crate::ids::{Moment, TopicPartition};
+use crate::routing::cooldown::Fault;
+use crate::routing::facts::Class;
+use crate::routing::output::Demand;
+use crate::routing::stamp::Lane;
+use crate::wire::api::fetch::Response;
+
+/// An input of the broker machine.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Input {
+    /// A route wants a partition fetched; replaces its earlier demand on that lane.
+    Want {
+        /// Whose partition.
+        partition: TopicPartition,
+        /// What it wants; the lane is in the stamp.
+        demand: Demand,
+    },
+    /// A route wants a partition fetched no more.
+    Withdraw {
+        /// Which partition.
+        partition: TopicPartition,
+        /// On which lane.
+        lane: Lane,
+    },
+    /// As `Withdraw`, but the route waits for the end of a fetch in flight.
+    Drain {
+        /// Which partition.
+        partition: TopicPartition,
+        /// On which lane.
+        lane: Lane,
+    },
+    /// A route asks the leader, that is this broker, whom it recommends.
+    Probe {
+        /// Whose partition.
+        partition: TopicPartition,
+        /// What to ask with.
+        question: Demand,
+    },
+    /// The route lost interest in its probe.
+    CancelProbe {
+        /// Whose probe.
+        partition: TopicPartition,
+    },
+    /// A route left this broker, or waits for its breaker.
+    Cooling {
+        /// Which partition.
+        partition: TopicPartition,
+        /// Why; `None` if the breaker itself was the reason.
+        fault: Option<Fault>,
+    },
+    /// A row on the no-rack lane carried a hint: go on at Fetch v10.
+    DropLane,
+    /// A route wants a connection opened.
+    Dial(Class),
+    /// A connection is Ready.
+    LinkReady {
+        /// Which.
+        class: Class,
+        /// Highest Fetch version both sides speak.
+        fetch_version: i16,
+    },
+    /// A connection ended, or could not be opened. Every ticket on it is answered by this: no `Failed` follows.
+    LinkLost {
+        /// Which.
+        class: Class,
+        /// Whether it ended without a fault, being idle.
+        idle: bool,
+    },
+    /// A Fetch was answered.
+    Answered {
+        /// Which Fetch.
+        ticket: Ticket,
+        /// The answer.
+        response: Response,
+    },
+    /// A Fetch failed while its connection lives: refused at encoding, or cancelled.
+    Failed {
+        /// Which Fetch.
+        ticket: Ticket,
+    },
+    /// The broker asked for silence until then (KIP-219); tickets in flight wait that much longer.
+    Muted(Moment),
+    /// This link's share of the client's probe budget, in partitions per second (routing.md 8.2).
+    ProbeShare(f64),
+    /// Reading ends: say good-bye to the sessions (metadata.md 12).
+    Close,
+    /// A deadline passed.
+    Tick,
+}

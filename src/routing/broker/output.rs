@@ -1,0 +1,105 @@
+//! What the link to one broker asks its host to do.
+
+use crate::cluster::{HintLot, Reason};
+use crate::ids::TopicPartition;
+use crate::routing::facts::{Breaker, Class};
+use crate::routing::stamp::{Gate, Lane, Stamp};
+use crate::wire::api::fetch::{Request, Row};
+
+/// An output of the broker machine, to be carried out in order.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Output {
+    /// Send this Fetch; answer by `Answered`, `Failed` or the loss of the connection.
+    Send {
+        /// On which connection.
+        class: Class,
+        /// The request.
+        request: Request,
+        /// Names it.
+        ticket: Ticket,
+    },
+    /// The connection is to be closed: a Fetch went unanswered past its time, or the breaker wants it so.
+    Hangup(Class),
+    /// Open this connection.
+    Dial(Class),
+    /// A row of a reading fetch, for [`routing::Input::Row`](crate::routing::Input::Row).
+    Row {
+        /// Whose row.
+        partition: TopicPartition,
+        /// Stamp of the fetch.
+        stamp: Stamp,
+        /// The row.
+        row: Row,
+        /// Whether its emptiness says nothing.
+        inconclusive: bool,
+    },
+    /// A drain is over, for [`routing::Input::Drained`](crate::routing::Input::Drained).
+    Drained {
+        /// Whose.
+        partition: TopicPartition,
+        /// Stamp of the fetch that ended, or of the demand that was never sent.
+        stamp: Stamp,
+    },
+    /// The row of a probe, for [`routing::Input::ProbeRow`](crate::routing::Input::ProbeRow).
+    ProbeRow {
+        /// Whose row.
+        partition: TopicPartition,
+        /// Stamp of the probe.
+        stamp: Stamp,
+        /// The row.
+        row: Row,
+    },
+    /// The probe got no answer, for [`routing::Input::ProbeFailed`](crate::routing::Input::ProbeFailed).
+    ProbeFailed {
+        /// Whose probe.
+        partition: TopicPartition,
+        /// Its stamp.
+        stamp: Stamp,
+    },
+    /// Leadership told along with codes 6 and 74 (KIP-951), for the metadata machine.
+    Leadership(HintLot),
+    /// Refresh the metadata of these partitions.
+    Refresh {
+        /// Which.
+        partitions: Vec<TopicPartition>,
+        /// Why.
+        reason: Reason,
+    },
+    /// The breaker changed: update the facts of all threads; when it opened, tell the routes concerned.
+    Breaker(Breaker),
+    /// This partition may probe its leader about us, for [`routing::Input::Readmitted`](crate::routing::Input::Readmitted).
+    Permit(TopicPartition),
+    /// The no-rack lane went to v10 (`true`) or back: update the facts, tell the forced routes led by this broker.
+    V10(bool),
+    /// Something worth counting.
+    Count(Count),
+}
+
+/// Names one Fetch of one broker machine.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Ticket(pub u64);
+
+/// A counter of the link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Count {
+    /// `route_fetch_bytes{broker, zone, lane}`: record-set bytes received, wasted ones included.
+    Bytes {
+        /// Lane; `None` is a probe.
+        lane: Option<Lane>,
+        /// How many.
+        bytes: usize,
+    },
+    /// `route_wasted_bytes{gate}`: bytes of rows nobody waits for any more.
+    Wasted {
+        /// The check they would fail.
+        gate: Gate,
+        /// How many.
+        bytes: usize,
+    },
+    /// `fetch_session_resets{cause}`.
+    SessionReset(&'static str),
+    /// `fetch_unasked_rows`: rows of partitions the session does not hold.
+    UnaskedRow,
+    /// `fetch_hold_ended`: the lane waited its full time for partitions without room.
+    HoldEnded,
+}

@@ -1,0 +1,227 @@
+//! How a route changes: at once, or after the fetch in flight (routing.md 4.2, 15).
+
+use super::event::{Endpoint, Event, Reason, RoutingChange};
+use super::lease::{Hold, Lease};
+use super::output::Output;
+use super::route::{Context, Deferred, Route};
+use super::stamp::Lane;
+use super::state::{Probe, State, Until, Why};
+use super::timer::Timer;
+use crate::ids::{BrokerId, Moment};
+
+/// Why a route changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Cause {
+    pub(super) reason: Reason,
+    pub(super) hint: Option<BrokerId>,
+}
+
+impl From<Reason> for Cause {
+    fn from(reason: Reason) -> Self {
+        Self { reason, hint: None }
+    }
+}
+
+impl Route {
+    /// Changes the state now (`!`, or no fetch is in flight). An answer still under way fails the gate.
+    pub(super) fn change(&mut self, state: State, cause: impl Into<Cause>, context: Context<'_>) {
+        let state = self.possible(state, context);
+        let from = self.endpoint(context);
+        self.deferred = None;
+        self.timers.clear(Timer::Flight);
+        self.state = state;
+        self.arm(context);
+        let served = self.serving(context);
+        if served != self.served {
+            self.served = served;
+            self.generation.0 += 1;
+            self.since = context.now;
+            self.retry.moved();
+            self.marks.route_changed();
+            self.pending = None;
+            self.permit = None;
+            self.timers.clear(Timer::Backoff);
+            self.timers.clear(Timer::Connect);
+            self.timers.clear(Timer::Resume);
+            self.drop_probe();
+            self.raise_overdue(false);
+            self.announce(from, cause.into(), context);
+        }
+    }
+
+    /// Changes the state once the fetch in flight has answered (`~`); its records are kept.
+    pub(super) fn change_after_flight(
+        &mut self,
+        state: State,
+        cause: impl Into<Cause>,
+        context: Context<'_>,
+    ) {
+        let cause = cause.into();
+        if self.registered.may_be_in_flight() {
+            self.deferred = Some(Deferred { state, cause });
+            let patience = self.settings.hedge_deadline();
+            self.timers.set(Timer::Flight, context.now + patience);
+        } else {
+            self.change(state, cause, context);
+        }
+    }
+
+    /// Carries out a change that waited for the fetch in flight.
+    pub(super) fn apply_deferred(&mut self, context: Context<'_>) {
+        if let Some(Deferred { state, cause }) = self.deferred.take() {
+            self.change(state, cause, context);
+        }
+    }
+
+    /// Forces the route to the leader on the no-rack lane; same `why` and `until` as given.
+    pub(super) fn forced(why: Why, until: Until) -> State {
+        State::Forced {
+            why,
+            until,
+            resume: None,
+        }
+    }
+
+    /// A follower route under a fresh lease. Without epochs nobody fences a stale follower: trial leases only (F7).
+    pub(super) fn leased(&self, broker: BrokerId, trial: bool, context: Context<'_>) -> State {
+        let hold = if trial || self.cluster.leadership.epoch.is_none() {
+            Hold::Trial(Lease::trial(&self.settings, context.now))
+        } else {
+            Hold::Full(Lease::full(&self.settings, context.draw, context.now))
+        };
+        State::Follower { broker, hold }
+    }
+
+    /// Replaces the lease of the follower being read; the route stays.
+    pub(super) fn renew(&mut self, trial: bool, context: Context<'_>) {
+        if let Some(broker) = self.state.follower() {
+            self.state = self.leased(broker, trial, context);
+            self.arm(context);
+            self.raise_overdue(false);
+        }
+    }
+
+    /// Raises or lowers the gauge of a lease past its hard stop.
+    pub(super) fn raise_overdue(&mut self, overdue: bool) {
+        if self.hints.overdue != overdue {
+            self.hints.overdue = overdue;
+            self.emit(Output::Event(Event::LeaseOverdue(overdue)));
+        }
+    }
+
+    /// Forgets the probe, wherever it is.
+    pub(super) fn drop_probe(&mut self) {
+        if let (Probe::InFlight(..), Some((broker, _))) = (self.probe, self.probed) {
+            self.emit(Output::CancelProbe { broker });
+        }
+        self.probe = Probe::None;
+        self.timers.clear(Timer::ProbeRetry);
+    }
+
+    /// `Leader` takes the place of `Forced` at a leader that computes no hints anyway, and a leader nobody knows
+    /// can serve nobody.
+    fn possible(&self, state: State, context: Context<'_>) -> State {
+        match (state, self.leader()) {
+            (State::Leader | State::Forced { .. }, None) => State::Parked,
+            (State::Forced { .. }, Some(leader)) if context.brokers.is_legacy(leader) => {
+                State::Leader
+            }
+            (State::Parked | State::Leader | State::Follower { .. } | State::Forced { .. }, _) => {
+                state
+            }
+        }
+    }
+
+    /// The broker and lane the present state is served by.
+    pub(super) fn serving(&self, context: Context<'_>) -> Option<(BrokerId, Lane)> {
+        match self.state {
+            State::Parked => None,
+            State::Leader => self.leader().map(|leader| (leader, Lane::Rack)),
+            State::Follower { broker, .. } => Some((broker, Lane::Rack)),
+            State::Forced { .. } => self.leader().map(|leader| {
+                let v10 = context.brokers.is_v10(leader);
+                (leader, if v10 { Lane::V10 } else { Lane::NoRack })
+            }),
+        }
+    }
+
+    /// Sets the deadlines of the present state and stops those of the last one.
+    fn arm(&mut self, context: Context<'_>) {
+        let state_timers = [
+            Timer::Reask,
+            Timer::HardStop,
+            Timer::Hold,
+            Timer::Alternative,
+            Timer::Refresh,
+        ];
+        for timer in state_timers {
+            self.timers.clear(timer);
+        }
+        match self.state {
+            State::Parked | State::Leader => {}
+            State::Follower { hold, .. } => {
+                if let Some(lease) = hold.lease() {
+                    self.timers.set(Timer::Reask, lease.ask_at);
+                    self.timers.set(Timer::HardStop, lease.stop_at);
+                }
+            }
+            State::Forced { why, until, .. } => {
+                if let Until::At(end) = until {
+                    self.timers.set(Timer::Hold, end);
+                }
+                self.seek_alternative(why, context);
+            }
+        }
+    }
+
+    /// While a replica cools and another one of our rack is in sync, the leader may recommend that one.
+    fn seek_alternative(&mut self, why: Why, context: Context<'_>) {
+        if let Why::Cooldown(cooling) = why {
+            if self.has_alternative(cooling, context) {
+                self.timers.set(Timer::Alternative, context.now);
+            }
+        }
+    }
+
+    pub(super) fn has_alternative(&self, cooling: BrokerId, context: Context<'_>) -> bool {
+        let Some(rack) = self.settings.rack_sent() else {
+            return false;
+        };
+        let is_ours = |broker: &BrokerId| {
+            *broker != cooling
+                && self.in_isr_view(*broker)
+                && context.brokers.rack(*broker) == Some(rack)
+        };
+        self.cluster.isr.iter().any(is_ours)
+    }
+
+    fn endpoint(&self, context: Context<'_>) -> Endpoint {
+        let broker = self.served.map(|(broker, _)| broker);
+        Endpoint {
+            state: self.state.name(),
+            broker,
+            zone: broker
+                .and_then(|broker| context.brokers.rack(broker))
+                .cloned(),
+            lane: self.served.map(|(_, lane)| lane),
+        }
+    }
+
+    fn announce(&mut self, from: Endpoint, cause: Cause, context: Context<'_>) {
+        let left = |at: Moment| at.since(context.now);
+        let change = RoutingChange {
+            incarnation: self.incarnation,
+            from,
+            to: self.endpoint(context),
+            reason: cause.reason,
+            lease_left: self.state.lease().map(|lease| left(lease.ask_at)),
+            generation: self.generation,
+            hint: cause.hint,
+            leader: self.leader(),
+            leader_epoch: self.cluster.leadership.epoch,
+            version: self.cluster.version,
+            at: context.now,
+        };
+        self.emit(Output::Event(Event::RoutingChange(Box::new(change))));
+    }
+}

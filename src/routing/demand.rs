@@ -1,0 +1,193 @@
+//! Keeps what stands at the broker links in step with what the route wants.
+//!
+//! Transitions never send a fetch: they change the state, and this file compares what should stand at a link with
+//! what does. So there is one reading fetch at most, on the lane of the state, whatever the order of inputs.
+
+use super::output::{Demand, Output};
+use super::route::{Awaits, Context, Route};
+use super::stamp::{Kind, Lane, Role};
+use super::state::{Position, Probe, State};
+use super::timer::Timer;
+use crate::ids::BrokerId;
+use crate::invariants;
+
+/// What stands at a broker link in our name.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Registered {
+    /// Nothing.
+    None,
+    /// A demand; its fetch may be in flight.
+    Standing(Demand),
+    /// A demand whose row came: the link holds its lane until we want again or withdraw.
+    Consumed(BrokerId, Lane),
+    /// A demand we take back, though a row in flight is still welcome.
+    Draining(Demand),
+}
+
+impl Registered {
+    pub(super) const fn standing(&self) -> Option<&Demand> {
+        match self {
+            Self::Standing(demand) => Some(demand),
+            Self::None | Self::Consumed(..) | Self::Draining(_) => None,
+        }
+    }
+
+    pub(super) const fn may_be_in_flight(&self) -> bool {
+        match self {
+            Self::Standing(_) | Self::Draining(_) => true,
+            Self::None | Self::Consumed(..) => false,
+        }
+    }
+
+    /// Where it stands.
+    pub(super) const fn place(&self) -> Option<(BrokerId, Lane)> {
+        match self {
+            Self::None => None,
+            Self::Standing(demand) | Self::Draining(demand) => {
+                Some((demand.stamp.broker, demand.stamp.lane))
+            }
+            Self::Consumed(broker, lane) => Some((*broker, *lane)),
+        }
+    }
+}
+
+/// Why nothing is to be fetched now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Block {
+    /// Nothing fetched now could be used.
+    Useless,
+    /// A row in flight is welcome, further ones are not.
+    Enough,
+    /// Only for a moment: the link may hold its lane for us.
+    Brief,
+}
+
+impl Route {
+    /// The end of every call: brings demand and probe in step with the state.
+    pub(super) fn settle(&mut self, context: Context<'_>) {
+        self.leave_legacy(context);
+        match self.desired() {
+            Ok(demand) => self.want(demand),
+            Err(block) => self.release(block),
+        }
+        self.send_probe(context);
+        debug_assert!(invariants::routing::demand_is_lawful(self, context.now));
+    }
+
+    /// A leader found to compute no hints needs no lane that avoids them.
+    fn leave_legacy(&mut self, context: Context<'_>) {
+        if let (State::Forced { .. }, Some(leader)) = (self.state, self.leader()) {
+            if context.brokers.is_legacy(leader) {
+                self.change(State::Leader, super::event::Reason::HoldEnded, context);
+            }
+        }
+    }
+
+    fn desired(&self) -> Result<Demand, Block> {
+        let Some((broker, lane)) = self.served else {
+            return Err(Block::Useless);
+        };
+        if self.position != Position::Ready || self.gates.fenced {
+            return Err(Block::Useless);
+        }
+        let connecting = self.state == State::Leader
+            && self
+                .pending
+                .is_some_and(|pending| pending.awaits == Awaits::Link);
+        let waiting = self.timers.is_set(Timer::Backoff) || self.timers.is_set(Timer::Resume);
+        if self.deferred.is_some() || connecting || waiting || self.gates.paused {
+            return Err(Block::Enough);
+        }
+        if self.gates.unindexed.is_some() || !self.gates.room {
+            return Err(Block::Brief);
+        }
+        let role = match self.state.follower() {
+            Some(_) => Role::Follower,
+            None => Role::Leader,
+        };
+        Ok(self.demand(broker, lane, role, Kind::Reading))
+    }
+
+    fn demand(&self, broker: BrokerId, lane: Lane, role: Role, kind: Kind) -> Demand {
+        let omit = self.retry.omit_epoch && kind == Kind::Reading;
+        Demand {
+            stamp: self.stamp(broker, lane, role, kind),
+            topic_id: self.topic_id,
+            last_fetched_epoch: self.fetched_epoch.filter(|_| !omit),
+            max_bytes: self.retry.limit,
+        }
+    }
+
+    fn want(&mut self, demand: Demand) {
+        if self.registered == Registered::Standing(demand) {
+            return;
+        }
+        let place = (demand.stamp.broker, demand.stamp.lane);
+        if self.registered.place().is_some_and(|old| old != place) {
+            self.withdraw();
+        }
+        self.registered = Registered::Standing(demand);
+        self.emit(Output::Want(demand));
+    }
+
+    fn release(&mut self, block: Block) {
+        let moved = self
+            .registered
+            .place()
+            .is_some_and(|place| Some(place) != self.served);
+        match (block, self.registered) {
+            (_, Registered::None) => {}
+            (Block::Useless, _) => self.withdraw(),
+            (Block::Enough | Block::Brief, _) if moved => self.withdraw(),
+            (Block::Enough | Block::Brief, Registered::Standing(demand)) => {
+                self.registered = Registered::Draining(demand);
+                let (broker, lane) = (demand.stamp.broker, demand.stamp.lane);
+                self.emit(Output::Drain { broker, lane });
+            }
+            (Block::Enough, Registered::Consumed(..)) => self.withdraw(),
+            (Block::Enough | Block::Brief, Registered::Draining(_))
+            | (Block::Brief, Registered::Consumed(..)) => {}
+        }
+    }
+
+    fn withdraw(&mut self) {
+        if let Some((broker, lane)) = self.registered.place() {
+            self.emit(Output::Withdraw { broker, lane });
+        }
+        self.registered = Registered::None;
+    }
+
+    fn send_probe(&mut self, context: Context<'_>) {
+        let Some(leader) = self.leader() else {
+            return;
+        };
+        self.recall_stale_probe();
+        let Probe::Wanted(wish) = self.probe else {
+            return;
+        };
+        let possible = self.position == Position::Ready
+            && !self.gates.paused
+            && self.gates.room
+            && self.state != State::Parked
+            && !self.timers.is_set(Timer::ProbeRetry)
+            && !context.brokers.is_legacy(leader);
+        if possible {
+            self.probe_id.0 = self.probe_id.0.wrapping_add(1);
+            let id = self.probe_id;
+            self.probe = Probe::InFlight(id, wish);
+            let question = self.demand(leader, Lane::Rack, Role::Leader, Kind::Probe(id));
+            self.probed = Some((leader, self.position_generation));
+            self.emit(Output::Probe { question, wish });
+        }
+    }
+
+    /// A probe about another position could only be dropped: ask anew.
+    fn recall_stale_probe(&mut self) {
+        if let (Probe::InFlight(_, wish), Some((broker, generation))) = (self.probe, self.probed) {
+            if generation != self.position_generation {
+                self.probe = Probe::Wanted(wish);
+                self.emit(Output::CancelProbe { broker });
+            }
+        }
+    }
+}

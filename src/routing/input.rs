@@ -1,0 +1,278 @@
+//! What can happen to a route.
+
+use std::sync::Arc;
+
+use super::facts::Class;
+use super::stamp::Stamp;
+use crate::ids::{
+    AssignmentEpoch, BrokerId, LeaderEpoch, MetadataVersion, Moment, Offset, PositionGeneration,
+    TopicId, TopicIncarnation,
+};
+use crate::wire::api::fetch::Row;
+
+/// An input of the route machine. Everything about brokers travels in the facts argument; the inputs that name a
+/// broker only say that its facts changed.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Input {
+    /// R1: the partition is ours from now on.
+    Assigned(Assigned),
+    /// R2, R3: a higher leader epoch, or a leader known (again) or addressable at the same one.
+    LeaderChanged(Leadership),
+    /// R4: the row of the present epoch names no leader.
+    LeaderLost,
+    /// R5, R6: the in-sync replicas, from a row of epoch `epoch`.
+    IsrChanged {
+        /// The members.
+        isr: Arc<[BrokerId]>,
+        /// Leader epoch of the row they came with.
+        epoch: Option<LeaderEpoch>,
+    },
+    /// R6, R7: replica list or offline list changed.
+    ReplicasChanged {
+        /// All replicas.
+        replicas: Arc<[BrokerId]>,
+        /// Those listed offline.
+        offline: Arc<[BrokerId]>,
+    },
+    /// R8: a Metadata response was applied. Needed only while [`Route::watches_versions`] says so.
+    ///
+    /// [`Route::watches_versions`]: super::Route::watches_versions
+    MetadataVersion(MetadataVersion),
+    /// R9 to R16, R22 to R27: the row of a reading fetch.
+    Row {
+        /// Stamp the fetch was sent with.
+        stamp: Stamp,
+        /// The row.
+        row: Row,
+        /// Whether its emptiness says nothing: the answer was throttled, or full of other rows.
+        inconclusive: bool,
+    },
+    /// The row of a probe: R17 to R20, R22.
+    ProbeRow {
+        /// Stamp the probe was sent with.
+        stamp: Stamp,
+        /// The row.
+        row: Row,
+    },
+    /// R21: the probe got no answer.
+    ProbeFailed {
+        /// Stamp the probe was sent with.
+        stamp: Stamp,
+    },
+    /// Answer to [`Output::Drain`]: no reading fetch of this partition is in flight there any more.
+    ///
+    /// [`Output::Drain`]: super::Output::Drain
+    Drained {
+        /// Stamp of the fetch that ended without a row, or of the demand that was never sent.
+        stamp: Stamp,
+    },
+    /// What became of the records of the last [`Output::Deliver`]. Owed before any other row is handed in.
+    ///
+    /// [`Output::Deliver`]: super::Output::Deliver
+    Indexed(Indexed),
+    /// R28, H12: a link of `broker` changed.
+    LinkChanged {
+        /// Whose link.
+        broker: BrokerId,
+        /// Which connection.
+        class: Class,
+        /// How.
+        change: LinkChange,
+    },
+    /// R30: the breaker of `broker` opened.
+    BreakerOpened {
+        /// Whose breaker.
+        broker: BrokerId,
+    },
+    /// R31: the breaker of `broker` readmits this partition.
+    Readmitted {
+        /// Whose breaker.
+        broker: BrokerId,
+    },
+    /// Answer to [`Output::Resolve`]. Dropped if its generation is not current.
+    ///
+    /// [`Output::Resolve`]: super::Output::Resolve
+    Resolved {
+        /// Generation of the question.
+        generation: PositionGeneration,
+        /// What was found.
+        found: Found,
+    },
+    /// Answer to [`Output::Validate`]. Dropped if its generation is not current.
+    ///
+    /// [`Output::Validate`]: super::Output::Validate
+    Validated {
+        /// Generation of the question.
+        generation: PositionGeneration,
+        /// What the leader said.
+        verdict: Verdict,
+    },
+    /// R37: read from here on.
+    Seek {
+        /// Offset to fetch next.
+        offset: Offset,
+        /// Epoch of the record before it, if known.
+        epoch: Option<LeaderEpoch>,
+    },
+    /// R38: no fetch and no probe until [`Input::Resume`].
+    Pause,
+    /// R39.
+    Resume,
+    /// R38, R39 for back-pressure: whether the buffer has room for a further row.
+    Room(bool),
+    /// R40: `broker` is muted until then; what waits for it waits longer.
+    Throttled {
+        /// The muted broker.
+        broker: BrokerId,
+        /// End of the mute.
+        until: Moment,
+    },
+    /// R41: the partition is no longer ours.
+    Revoked,
+    /// R42: the topic has a new id.
+    TopicRecreated {
+        /// The new life of its name.
+        incarnation: TopicIncarnation,
+        /// The new id.
+        id: TopicId,
+    },
+    /// R42: the topic is gone.
+    TopicGone,
+    /// R46: the no-rack lane of `broker` went to v10.
+    LaneDropped {
+        /// Whose lane.
+        broker: BrokerId,
+    },
+    /// R46: the no-rack lane of `broker` is back at the negotiated version.
+    LaneRestored {
+        /// Whose lane.
+        broker: BrokerId,
+    },
+    /// R29: the reading fetch at `broker` missed its hedge deadline.
+    HedgeDeadline {
+        /// Who owes the answer.
+        broker: BrokerId,
+    },
+    /// R36: the leader's end of the log, sampled because the replica stands still.
+    FrozenSampled {
+        /// The sampled end.
+        leader_end: Offset,
+    },
+    /// R43: the leader's link is not Ready, or its answer overdue.
+    LeaderSilent,
+    /// A deadline passed.
+    Tick,
+}
+
+/// The fields of [`Input::Assigned`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct Assigned {
+    /// This assignment.
+    pub assignment: AssignmentEpoch,
+    /// The present life of the topic name.
+    pub incarnation: TopicIncarnation,
+    /// The topic's id, if the cluster has ids.
+    pub topic_id: Option<TopicId>,
+    /// Who leads, as far as known.
+    pub leadership: Leadership,
+    /// In-sync replicas.
+    pub isr: Arc<[BrokerId]>,
+    /// Leader epoch of the row that brought `isr`.
+    pub isr_epoch: Option<LeaderEpoch>,
+    /// All replicas.
+    pub replicas: Arc<[BrokerId]>,
+    /// Metadata version of that row.
+    pub version: MetadataVersion,
+    /// Offset and epoch to start from, if the caller knows them; otherwise the machine asks.
+    pub position: Option<(Offset, Option<LeaderEpoch>)>,
+    /// Whether the partition starts paused.
+    pub paused: bool,
+}
+
+/// Who leads a partition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Leadership {
+    /// The leader, if there is one.
+    pub leader: Option<BrokerId>,
+    /// Highest epoch accepted; `None` on clusters without epochs.
+    pub epoch: Option<LeaderEpoch>,
+    /// Whether the leader's address is known.
+    pub addressable: bool,
+}
+
+/// How a link changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkChange {
+    /// It is Ready.
+    Ready,
+    /// It was Ready and ended, other than by being idle.
+    Lost,
+    /// A dial failed.
+    Failed,
+}
+
+/// What indexing found in the records of a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Indexed {
+    /// Whole batches.
+    Advanced {
+        /// Next offset to request: past the last whole batch, empty or control ones included.
+        fetch_end: Offset,
+        /// Leader epoch of the last batch.
+        epoch: Option<LeaderEpoch>,
+    },
+    /// Nothing but a cut tail.
+    TooLarge {
+        /// Bytes the first batch needs.
+        needed: i32,
+    },
+    /// The first batch fails its checksum or its bounds.
+    Corrupt,
+}
+
+/// What the leader-side resolution found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// The offset to read from.
+    Offset {
+        /// Offset to fetch next.
+        offset: Offset,
+        /// Epoch of the record before it, if known.
+        epoch: Option<LeaderEpoch>,
+        /// Where it comes from.
+        source: Source,
+    },
+    /// Nothing, and the reset policy is `none`, or the topic is refused.
+    Nothing,
+}
+
+/// Where a resolved offset comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// The group's commit; validated before the first fetch if it has an epoch.
+    Committed,
+    /// The group's commit, validated by the resolver already.
+    Validated,
+    /// The reset policy, on a fresh start or past a bound of the leader's log.
+    Reset,
+    /// Out of range it was not: the leader's bounds hold the offset asked about.
+    Inside,
+}
+
+/// What the leader said of our history (routing.md 12).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It agrees with ours.
+    Agrees,
+    /// It cannot say: no epochs, an undefined answer, or an API too old. Counted.
+    Unknown,
+    /// It ends earlier, twice in a row.
+    Truncated {
+        /// The end offset answered.
+        to: Offset,
+        /// The epoch answered.
+        epoch: Option<LeaderEpoch>,
+    },
+    /// It ends earlier, and the reset policy is `none`.
+    Halt,
+}

@@ -1,0 +1,174 @@
+//! Settings of the route machine (routing.md 17), already parsed and checked.
+
+use std::time::Duration;
+
+use crate::backoff::Backoff;
+use crate::ids::Rack;
+
+/// Which hints are followed: `route.follow.hints`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FollowHints {
+    /// Every hint, also those that come without a rack of our own.
+    #[default]
+    Always,
+    /// Only while `client.rack` is set.
+    Rack,
+    /// None; the rack is not sent either.
+    Never,
+}
+
+/// What the ISR list is worth: `route.isr`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum IsrPolicy {
+    /// Nothing is read from a replica outside the ISR view.
+    #[default]
+    Require,
+    /// A hint outside the view is followed under a trial lease: for clusters whose lists are synthetic.
+    Advise,
+}
+
+/// How long a failed replica is left alone: `route.cooldown.policy`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CooldownPolicy {
+    /// Base of the reason, doubling, with jitter and early ends.
+    #[default]
+    Exponential,
+    /// Exactly `route.cooldown.max.ms`, for every reason, with no early end.
+    Fixed,
+}
+
+/// Everything the route machine may be told. `Default` is routing.md 17.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Settings {
+    /// `client.rack`; no request carries a rack while it is `None`.
+    pub client_rack: Option<Rack>,
+    /// `route.follow.hints`, default always.
+    pub follow_hints: FollowHints,
+    /// `route.isr`, default require.
+    pub isr: IsrPolicy,
+    /// `fetch.max.wait.ms`, default 500 ms.
+    pub max_wait: Duration,
+    /// `max.partition.fetch.bytes`, default 1 MiB.
+    pub partition_bytes: i32,
+    /// `metadata.max.age.ms`, default 5 min: caps the lease and the ladder of ISR questions.
+    pub metadata_max_age: Duration,
+    /// `route.lease.max.ms`, default 5 min.
+    pub lease_max: Duration,
+    /// `route.lease.jitter`, default 0.10, applied after the cap.
+    pub lease_jitter: f64,
+    /// `route.lease.trial.ms`, default 30 s.
+    pub lease_trial: Duration,
+    /// `route.lease.stop.factor`, default 2: the hard stop lies this many leases after the grant.
+    pub lease_stop_factor: u32,
+    /// `route.cooldown.policy`, default exponential.
+    pub cooldown_policy: CooldownPolicy,
+    /// `route.cooldown.max.ms`, default 5 min.
+    pub cooldown_max: Duration,
+    /// `route.cooldown.reset.ms`, default 60 s of healthy reading.
+    pub cooldown_reset: Duration,
+    /// `route.hint.pending.max.ms`, default 30 s.
+    pub pending_max: Duration,
+    /// `route.connect.grace.ms`, default 250 ms.
+    pub connect_grace: Duration,
+    /// `route.hedge.ms`, default 2 s on top of `max_wait`.
+    pub hedge: Duration,
+    /// `route.notyet.max.ms`, default 1 s.
+    pub not_yet_max: Duration,
+    /// `route.notyet.hold.ms`, default 5 s.
+    pub not_yet_hold: Duration,
+    /// `route.flap.max`, default 3 adoptions per window.
+    pub flap_max: usize,
+    /// `route.flap.window.ms`, default 60 s.
+    pub flap_window: Duration,
+    /// Hold after a flap: 1 s doubling up to `route.flap.hold.max.ms`, default 60 s.
+    pub flap_hold: Backoff,
+    /// Hold after a leader hinted itself twice, 30 s.
+    pub self_hint_hold: Duration,
+    /// How long a former leader is not followed after the epoch rose, 1 s (KAFKA-14704).
+    pub former_leader_hold: Duration,
+    /// How long a passed hard stop waits for its probe after a resume, 2 s.
+    pub resume_grace: Duration,
+    /// While a replica cools and another one of our rack is in sync: time between probes, 30 s.
+    pub alternative_probe: Duration,
+    /// `route.starve.count` and `route.starve.ms`, default 3 empty answers or 1 s.
+    pub starve_count: u8,
+    /// `route.starve.ms`, default 1 s.
+    pub starve: Duration,
+    /// Backoff of a leader-scoped code: 50 ms x2 up to 1 s.
+    pub leader_backoff: Backoff,
+    /// Backoff of server errors and unknown codes: 100 ms x2 up to 5 s.
+    pub error_backoff: Backoff,
+    /// Backoff of 75 and 78 on a follower: 20 ms x2 up to 500 ms.
+    pub not_yet_backoff: Backoff,
+    /// Backoff of a refused topic at the leader: 5 s x2 up to 60 s.
+    pub authorization_backoff: Backoff,
+    /// Retry of a failed probe: 1 s x2 up to 30 s.
+    pub probe_backoff: Backoff,
+    /// `route.hint.free.per.sec`, default 5 retries without backoff per second (metadata.md 10).
+    pub free_retries: u8,
+}
+
+impl Settings {
+    /// The rack that goes into requests, if one does.
+    pub fn rack_sent(&self) -> Option<&Rack> {
+        match self.follow_hints {
+            FollowHints::Never => None,
+            FollowHints::Always | FollowHints::Rack => self.client_rack.as_ref(),
+        }
+    }
+
+    /// The time after which an unanswered reading fetch is given up: `max_wait` + `hedge`.
+    pub fn hedge_deadline(&self) -> Duration {
+        self.max_wait + self.hedge
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            client_rack: None,
+            follow_hints: FollowHints::default(),
+            isr: IsrPolicy::default(),
+            max_wait: Duration::from_millis(500),
+            partition_bytes: 1 << 20,
+            metadata_max_age: Duration::from_secs(300),
+            lease_max: Duration::from_secs(300),
+            lease_jitter: 0.10,
+            lease_trial: Duration::from_secs(30),
+            lease_stop_factor: 2,
+            cooldown_policy: CooldownPolicy::default(),
+            cooldown_max: Duration::from_secs(300),
+            cooldown_reset: Duration::from_secs(60),
+            pending_max: Duration::from_secs(30),
+            connect_grace: Duration::from_millis(250),
+            hedge: Duration::from_secs(2),
+            not_yet_max: Duration::from_secs(1),
+            not_yet_hold: Duration::from_secs(5),
+            flap_max: 3,
+            flap_window: Duration::from_secs(60),
+            flap_hold: Backoff {
+                base: Duration::from_secs(1),
+                cap: Duration::from_secs(60),
+                jitter: 0.0,
+            },
+            self_hint_hold: Duration::from_secs(30),
+            former_leader_hold: Duration::from_secs(1),
+            resume_grace: Duration::from_secs(2),
+            alternative_probe: Duration::from_secs(30),
+            starve_count: 3,
+            starve: Duration::from_secs(1),
+            leader_backoff: Backoff::from_ms(50, 1_000),
+            error_backoff: Backoff::from_ms(100, 5_000),
+            not_yet_backoff: Backoff {
+                jitter: 0.0,
+                ..Backoff::from_ms(20, 500)
+            },
+            authorization_backoff: Backoff {
+                jitter: 0.0,
+                ..Backoff::from_ms(5_000, 60_000)
+            },
+            probe_backoff: Backoff::from_ms(1_000, 30_000),
+            free_retries: 5,
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! R28, R30, R31, R46, H12: links and breakers.
+
+use crate::cluster;
+use crate::ids::BrokerId;
+use crate::routing::change::Cause;
+use crate::routing::cooldown::Fault;
+use crate::routing::event::Reason;
+use crate::routing::facts::Class;
+use crate::routing::hint::Source;
+use crate::routing::input::LinkChange;
+use crate::routing::output::Output;
+use crate::routing::route::{Awaits, Context, Route};
+use crate::routing::stamp::Lane;
+use crate::routing::state::{State, Until, Why, Wish};
+use crate::routing::timer::Timer;
+
+impl Route {
+    pub(in crate::routing) fn on_link_changed(
+        &mut self,
+        broker: BrokerId,
+        class: Class,
+        change: LinkChange,
+        context: Context<'_>,
+    ) {
+        match change {
+            LinkChange::Ready => self.on_link_ready(broker, class, context),
+            LinkChange::Lost => self.on_link_lost(broker, class, context),
+            LinkChange::Failed => {}
+        }
+        match change {
+            LinkChange::Ready => {}
+            LinkChange::Lost | LinkChange::Failed => self.on_dial_failed(broker, class, context),
+        }
+    }
+
+    fn on_link_ready(&mut self, broker: BrokerId, class: Class, context: Context<'_>) {
+        if self.hints.overdue && self.leader() == Some(broker) {
+            return self.end_lease(context);
+        }
+        if class != Class::Rack {
+            return;
+        }
+        if !context.brokers.is_legacy(broker) {
+            self.ledger
+                .renegotiated(broker, &self.settings, context.now);
+        }
+        if self
+            .pending
+            .is_some_and(|hint| (hint.broker, hint.awaits) == (broker, Awaits::Link))
+        {
+            self.pending = None;
+            self.timers.clear(Timer::Connect);
+            return self.take_hint(broker, Source::Pending(Reason::Connected), context);
+        }
+        match self.state {
+            State::Forced {
+                why: Why::Connecting(hint),
+                ..
+            } if hint == broker => {
+                self.take_hint(hint, Source::Pending(Reason::Connected), context);
+            }
+            State::Forced {
+                why: Why::Cooldown(cooling),
+                until: Until::Link,
+                ..
+            } if cooling == broker => {
+                self.on_hold_ended(context);
+            }
+            State::Forced { .. } | State::Parked | State::Leader | State::Follower { .. } => {}
+        }
+    }
+
+    /// R28.
+    fn on_link_lost(&mut self, broker: BrokerId, class: Class, context: Context<'_>) {
+        let Some((served, lane)) = self.served else {
+            return;
+        };
+        let carries = match lane {
+            Lane::Rack => Class::Rack,
+            Lane::NoRack | Lane::V10 => Class::NoRack,
+        };
+        if (served, carries) != (broker, class) {
+            return;
+        }
+        match self.state {
+            State::Parked => return,
+            State::Leader | State::Forced { .. } => {}
+            State::Follower { .. } if self.on_refuge() => return self.not_yet("R45"),
+            State::Follower { .. } => self.cool_and_leave(broker, Fault::Transport, context),
+        }
+        self.emit(Output::Refresh(cluster::Reason::LinkLost));
+    }
+
+    /// A replica that was being dialled cannot be reached: it cools, records go on where they are.
+    fn on_dial_failed(&mut self, broker: BrokerId, class: Class, context: Context<'_>) {
+        if class != Class::Rack {
+            return;
+        }
+        if self
+            .pending
+            .is_some_and(|hint| (hint.broker, hint.awaits) == (broker, Awaits::Link))
+        {
+            self.pending = None;
+            self.timers.clear(Timer::Connect);
+            self.cool(broker, Fault::Transport, context);
+            return self.refuse_unreachable(broker, context);
+        }
+        let dialled = match self.state {
+            State::Forced {
+                why: Why::Connecting(hint),
+                ..
+            } => hint == broker,
+            State::Forced {
+                why: Why::Cooldown(cooling),
+                until: Until::Link,
+                ..
+            } => cooling == broker,
+            State::Forced { .. } | State::Parked | State::Leader | State::Follower { .. } => false,
+        };
+        if dialled {
+            self.cool(broker, Fault::Transport, context);
+            self.refuse_unreachable(broker, context);
+        }
+    }
+
+    fn refuse_unreachable(&mut self, broker: BrokerId, context: Context<'_>) {
+        let until = self.cooldown_end(broker, context);
+        match self.state {
+            State::Parked => {}
+            State::Follower { .. } => self.renew(true, context),
+            State::Leader | State::Forced { .. } => {
+                let cause = Cause {
+                    reason: Reason::Cooldown(Fault::Transport),
+                    hint: Some(broker),
+                };
+                let state = Self::forced(Why::Cooldown(broker), until);
+                self.change_after_flight(state, cause, context);
+            }
+        }
+    }
+
+    /// H12: the dial had its quarter of a second. A black-holed address must not cost more.
+    pub(in crate::routing) fn on_connect_overdue(&mut self, context: Context<'_>) {
+        let Some(pending) = self.pending.take() else {
+            return;
+        };
+        let broker = pending.broker;
+        let why = Why::Connecting(broker);
+        self.refuse(
+            broker,
+            why,
+            Until::Link,
+            Source::Pending(Reason::Connecting),
+            context,
+        );
+    }
+
+    /// R30.
+    pub(in crate::routing) fn on_breaker_opened(&mut self, broker: BrokerId, context: Context<'_>) {
+        match self.state {
+            State::Parked | State::Leader => {}
+            State::Follower { broker: read, .. } if read == broker => {
+                if self.on_refuge() {
+                    return self.not_yet("R45");
+                }
+                self.emit(Output::Cooling {
+                    broker,
+                    fault: None,
+                });
+                self.leave(broker, Reason::BreakerOpen, context);
+            }
+            State::Forced {
+                why: Why::Cooldown(cooling),
+                resume,
+                ..
+            } if cooling == broker => {
+                self.emit(Output::Cooling {
+                    broker,
+                    fault: None,
+                });
+                let why = Why::Cooldown(broker);
+                let state = State::Forced {
+                    why,
+                    until: Until::Permit,
+                    resume,
+                };
+                self.change(state, Reason::BreakerOpen, context);
+            }
+            State::Follower { .. } | State::Forced { .. } => {}
+        }
+    }
+
+    /// R31: the permit ends what kept the whole broker away; other faults of this partition go on.
+    pub(in crate::routing) fn on_readmitted(&mut self, broker: BrokerId, context: Context<'_>) {
+        match self.state {
+            State::Forced {
+                why: Why::Cooldown(cooling),
+                resume,
+                ..
+            } if cooling == broker => {
+                self.ledger.readmit(broker, &self.settings, context.now);
+                self.permit = Some(broker);
+                let why = Why::Cooldown(broker);
+                let until = match self.ledger.until(broker, context.now) {
+                    Some(end) => Until::At(end),
+                    None => Until::Probe,
+                };
+                self.change(
+                    State::Forced { why, until, resume },
+                    Reason::HoldEnded,
+                    context,
+                );
+                if until == Until::Probe {
+                    self.want_probe(Wish::Readmission);
+                }
+            }
+            State::Parked | State::Leader | State::Follower { .. } | State::Forced { .. } => {}
+        }
+    }
+
+    /// R46: the no-rack lane of our leader goes on at another version.
+    pub(in crate::routing) fn on_lane_changed(&mut self, broker: BrokerId, context: Context<'_>) {
+        match self.state {
+            State::Parked | State::Leader | State::Follower { .. } => {}
+            State::Forced { .. } if self.leader() == Some(broker) => {
+                let reason = match context.brokers.is_v10(broker) {
+                    true => Reason::LaneV10,
+                    false => Reason::LaneRestored,
+                };
+                self.change_after_flight(self.state, reason, context);
+            }
+            State::Forced { .. } => {}
+        }
+    }
+}

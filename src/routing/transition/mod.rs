@@ -1,0 +1,14 @@
+//! The transition table of routing.md 4.3, one file per kind of input. Every rule that treats the states apart
+//! names all of them.
+
+mod assignment;
+mod error;
+mod follower;
+mod isr;
+mod later;
+mod leadership;
+mod link;
+mod position;
+mod probe;
+mod row;
+mod timer;
