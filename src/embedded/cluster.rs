@@ -67,6 +67,8 @@ pub struct Cluster {
     pub(super) faults: FaultPlan,
     pub(super) history: History,
     pub(super) next_producer: i64,
+    /// Connections on which a Produce waits for the in-sync replicas.
+    pub(super) producing: BTreeSet<ConnectionId>,
     timers: BTreeSet<(Moment, Timer)>,
     outputs: VecDeque<Output>,
     in_flight: Vec<Packet>,
@@ -108,6 +110,7 @@ impl Cluster {
             connections: BTreeMap::new(),
             faults: FaultPlan::default(),
             next_producer: 1_000,
+            producing: BTreeSet::new(),
             timers: BTreeSet::new(),
             outputs: VecDeque::new(),
             in_flight: Vec::new(),
@@ -293,10 +296,12 @@ impl Cluster {
                     broker.fetching.remove(&connection);
                 }
             }
+            State::Producing(_) => {
+                self.producing.remove(&connection);
+            }
             State::Grouping(_)
             | State::Idle
             | State::Answering { .. }
-            | State::Producing(_)
             | State::Muted(_)
             | State::Stuck => {}
         }

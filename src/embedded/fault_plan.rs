@@ -116,7 +116,19 @@ impl FaultPlan {
         })
     }
 
-    /// The edits of a Fetch row, in order.
+    /// How often each rule may still apply: to be [restored](Self::restore) if a request that was
+    /// looked at is parked instead of answered.
+    pub(super) fn checkpoint(&self) -> Vec<Option<u32>> {
+        self.rules.iter().map(|(_, rule)| rule.left).collect()
+    }
+
+    pub(super) fn restore(&mut self, checkpoint: &[Option<u32>]) {
+        for ((_, rule), left) in self.rules.iter_mut().zip(checkpoint) {
+            rule.left = *left;
+        }
+    }
+
+    /// The edits of a Fetch row, in order. Spent rules stay until [`drop_spent`](Self::drop_spent).
     pub(super) fn row_edits(&mut self, facts: &RowFacts<'_>) -> Vec<RowEdit> {
         let mut edits = Vec::new();
         for (_, rule) in &mut self.rules {
@@ -151,7 +163,6 @@ impl FaultPlan {
                 edits.push(edit);
             }
         }
-        self.drop_spent();
         edits
     }
 
@@ -195,7 +206,7 @@ impl FaultPlan {
         found
     }
 
-    fn drop_spent(&mut self) {
+    pub(super) fn drop_spent(&mut self) {
         self.rules.retain(|(_, rule)| rule.left != Some(0));
     }
 }

@@ -118,8 +118,8 @@ impl Partition {
     }
 
     /// Largest epoch at or below `epoch`, and the end of that epoch (KIP-101); `None` if `epoch` is
-    /// newer than any known or older than all.
-    pub(super) fn end_of_epoch(&self, epoch: i32) -> Option<(i32, i64)> {
+    /// newer than any known or older than all. `log_end` is where the replica asked ends.
+    pub(super) fn end_of_epoch(&self, epoch: i32, log_end: i64) -> Option<(i32, i64)> {
         let (latest, _) = *self.epochs.last()?;
         if epoch > latest {
             return None;
@@ -129,7 +129,7 @@ impl Partition {
         let end = self
             .epochs
             .get(later)
-            .map_or(self.log.end(), |&(_, start)| start);
+            .map_or(log_end, |&(_, start)| start.min(log_end));
         Some((found, end))
     }
 
@@ -183,10 +183,10 @@ mod tests {
         let mut partition =
             Partition::new(TopicPartition::new("t", 0), &[BrokerId(1)], Moment::ZERO);
         partition.epochs = vec![(2, 0), (5, 800)];
-        assert_eq!(partition.end_of_epoch(5), Some((5, 0)));
-        assert_eq!(partition.end_of_epoch(3), Some((2, 800)));
-        assert_eq!(partition.end_of_epoch(6), None);
-        assert_eq!(partition.end_of_epoch(1), None);
+        assert_eq!(partition.end_of_epoch(5, 900), Some((5, 900)));
+        assert_eq!(partition.end_of_epoch(3, 900), Some((2, 800)));
+        assert_eq!(partition.end_of_epoch(6, 900), None);
+        assert_eq!(partition.end_of_epoch(1, 900), None);
         assert_eq!(partition.epoch_at(799), 2);
         assert_eq!(partition.epoch_at(800), 5);
     }

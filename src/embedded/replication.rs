@@ -147,11 +147,13 @@ impl Cluster {
             return;
         };
         partition.lag_check = false;
-        if leads {
-            partition.drop_laggards(lag_max, now);
-            if partition.advance_high_watermark() {
-                self.high_watermark_moved(key);
-            }
+        // A leader that stands still judges nobody; the next append or revival arms this again.
+        if !leads {
+            return;
+        }
+        partition.drop_laggards(lag_max, now);
+        if partition.advance_high_watermark() {
+            self.high_watermark_moved(key);
         }
         self.arm_lag_check(key);
     }
@@ -366,11 +368,11 @@ impl Partition {
         };
         self.log.truncate(end);
         let end = self.log.end();
-        self.epochs.retain(|&(_, start)| start < end || start == 0);
-        self.epochs.push((self.epoch, end));
-        if self.epochs.len() > 1 && end == 0 {
-            self.epochs.drain(..self.epochs.len() - 1);
+        for producer in self.producers.values_mut() {
+            producer.truncate(end);
         }
+        self.epochs.retain(|&(_, start)| start < end);
+        self.epochs.push((self.epoch, end));
         for replica in &mut self.replicas {
             replica.end = replica.end.min(end);
             replica.high_watermark = replica.high_watermark.min(end);

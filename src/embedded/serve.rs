@@ -94,17 +94,25 @@ impl Cluster {
 
     /// Replaces the state of a connection and moves its deadline along.
     pub(super) fn set_state(&mut self, connection: ConnectionId, state: State) {
-        let Some(open) = self.connections.get_mut(&connection) else {
-            return;
-        };
+        let _before: Option<State> = self.replace_state(connection, state);
+    }
+
+    /// Replaces the state of a connection, moves its deadline along and returns the state before.
+    pub(super) fn replace_state(
+        &mut self,
+        connection: ConnectionId,
+        state: State,
+    ) -> Option<State> {
+        let open = self.connections.get_mut(&connection)?;
         let (before, after) = (open.state.due(), state.due());
-        open.state = state;
+        let replaced = std::mem::replace(&mut open.state, state);
         if let Some(due) = before {
             self.disarm(Timer::Connection(connection), due);
         }
         if let Some(due) = after {
             self.arm(Timer::Connection(connection), due);
         }
+        Some(replaced)
     }
 
     /// The deadline of a connection's state has passed.

@@ -31,6 +31,8 @@ pub(super) fn handle(cluster: &mut Cluster, call: &Call, mut body: Bytes) -> Rep
     match call.api {
         Api::ApiVersions => serve!(api_versions),
         Api::Metadata => serve!(metadata),
+        Api::Fetch => serve!(fetch),
+        Api::Produce => serve!(produce),
         _ => Reply::Close,
     }
 }
