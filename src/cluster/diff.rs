@@ -8,6 +8,7 @@ use crate::ids::{
     BrokerId, LeaderEpoch, MetadataVersion, Moment, Rack, TopicId, TopicIncarnation, TopicName,
     TopicPartition,
 };
+use crate::wire::ErrorCode;
 
 /// One difference (metadata.md 7.1). Differences come in revision order, after the snapshot that holds them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -112,8 +113,8 @@ pub enum Diff {
         topic: TopicName,
         /// Life of the topic.
         incarnation: TopicIncarnation,
-        /// Kafka error code.
-        code: i16,
+        /// Why.
+        code: ErrorCode,
     },
     /// The topic has more partitions than before; a topic seen for the first time starts from 0.
     PartitionsAdded {

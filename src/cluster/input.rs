@@ -1,14 +1,14 @@
 //! What happens to the metadata machine.
 
-use regex::Regex;
 use std::collections::BTreeSet;
 
-use super::answer::Answer;
+use regex::Regex;
+
 use super::output::{RequestToken, Target};
 use super::snapshot::Endpoint;
-use crate::ids::{
-    BrokerId, LeaderEpoch, Rack, TopicId, TopicIncarnation, TopicName, TopicPartition,
-};
+use crate::ids::{BrokerId, LeaderEpoch, TopicId, TopicIncarnation, TopicName, TopicPartition};
+use crate::wire::api::metadata::Response;
+use crate::wire::{ErrorCode, api};
 
 /// One input of the [`Metadata`](super::Metadata) machine.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub enum Input {
         /// Which request.
         token: RequestToken,
         /// What it said.
-        answer: Box<Answer>,
+        answer: Box<Response>,
     },
     /// A request ended without an answer.
     Failed {
@@ -153,7 +153,7 @@ pub struct HintLot {
     /// The hints, one per partition row that carried one.
     pub hints: Vec<Hint>,
     /// The endpoints that came with them.
-    pub endpoints: Vec<HintEndpoint>,
+    pub endpoints: Vec<api::Endpoint>,
 }
 
 /// One leadership hint. The host leaves out hints of versions that cannot carry them.
@@ -166,20 +166,9 @@ pub struct Hint {
     /// The life of the topic the request was about.
     pub incarnation: TopicIncarnation,
     /// The error code of the row.
-    pub code: i16,
+    pub code: ErrorCode,
     /// The leader; the wire's -1 is `None`.
     pub leader: Option<BrokerId>,
     /// Its epoch; the wire's -1 is `None`.
     pub epoch: Option<LeaderEpoch>,
-}
-
-/// A node endpoint as a hint carries it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct HintEndpoint {
-    /// Which broker.
-    pub broker: BrokerId,
-    /// Where it is.
-    pub endpoint: Endpoint,
-    /// Its rack, if told.
-    pub rack: Option<Rack>,
 }

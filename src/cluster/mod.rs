@@ -5,21 +5,32 @@
 //! names every difference as a [`Diff`]. It decides when to ask, whom and for what; its host sends the
 //! request and brings back the answer. Source: metadata.md.
 
-mod answer;
+mod answers;
+mod asking;
+mod brokers;
+mod choose;
 mod diff;
+mod hints;
 mod input;
+mod isr;
+mod links;
+mod merge;
 mod metadata;
+mod needs;
 mod output;
+mod refresh;
+mod regress;
 mod settings;
 mod shared;
 mod snapshot;
 mod topic;
+mod topics;
+mod view;
 
-pub use answer::{Answer, BrokerRow, PartitionRow, TopicRow};
 pub use diff::{Diff, EndpointChange, LeaderSource, RebootstrapReason};
-pub use input::{Hint, HintEndpoint, HintLot, Input, Interest, LinkState, Reason, Waiter, Want};
+pub use input::{Hint, HintLot, Input, Interest, LinkState, Reason, Waiter, Want};
 pub use metadata::Metadata;
-pub use output::{Counted, Output, Request, RequestToken, Target};
+pub use output::{Counted, Output, RequestToken, Target};
 pub use settings::{ClusterChange, HintEndpoints, RecoveryStrategy, Settings};
 pub use shared::{Shard, Shared};
 pub use snapshot::{Broker, BrokerSource, Endpoint, Leader, Revision, Snapshot, Witness};

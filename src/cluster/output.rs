@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::diff::Diff;
 use super::input::{Reason, Waiter};
 use super::snapshot::Snapshot;
-use crate::ids::{BrokerId, TopicName};
+use crate::ids::BrokerId;
+use crate::wire::api::metadata::Request;
 
 /// One output of the [`Metadata`](super::Metadata) machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,13 +45,6 @@ pub enum Target {
 /// Names one Metadata request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct RequestToken(pub u64);
-
-/// What a Metadata request asks for. Topics are never created by asking.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Request {
-    /// The topics by name; `None` asks for all, an empty list for the brokers alone.
-    pub topics: Option<Vec<TopicName>>,
-}
 
 /// What the machine counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]

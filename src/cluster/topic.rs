@@ -7,6 +7,7 @@ use super::shared::Shared;
 use crate::ids::{
     BrokerId, LeaderEpoch, Moment, PartitionIndex, TopicId, TopicIncarnation, TopicName,
 };
+use crate::wire::ErrorCode;
 
 /// One topic of the snapshot.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,8 +74,8 @@ pub enum TopicState {
     },
     /// Absent long enough and by enough brokers.
     Gone,
-    /// A broker refuses to speak about it, with this Kafka error code (17 or 29).
-    Error(i16),
+    /// A broker refuses to speak about it, with this error code (17 or 29).
+    Error(ErrorCode),
 }
 
 /// One partition of the snapshot.
