@@ -9,10 +9,11 @@ use bytes::Bytes;
 use super::broker::{Broker, Health, Link};
 use super::connection::{Connection, State};
 use super::fault_plan::FaultPlan;
+use super::group::Groups;
 use super::history::History;
 use super::topics::{PartitionKey, Topics};
 use super::{ConnectionId, Settings};
-use crate::ids::{BrokerId, Moment};
+use crate::ids::{BrokerId, GroupId, Moment};
 
 /// What the cluster wants its clients to see, in order.
 #[derive(Clone, PartialEq, Eq)]
@@ -66,6 +67,8 @@ pub struct Cluster {
     pub(super) connections: BTreeMap<ConnectionId, Connection>,
     pub(super) faults: FaultPlan,
     pub(super) history: History,
+    pub(super) groups: Groups,
+    pub(super) pinned_coordinators: BTreeMap<GroupId, BrokerId>,
     pub(super) next_producer: i64,
     /// Connections on which a Produce waits for the in-sync replicas.
     pub(super) producing: BTreeSet<ConnectionId>,
@@ -86,6 +89,8 @@ pub(super) enum Timer {
     LagCheck(PartitionKey),
     /// The controller notices that a broker is gone.
     Fence(BrokerId),
+    /// A phase or a session of a group ends.
+    Group(GroupId),
 }
 
 /// A frame held up by a silent link, as TCP would retransmit it.
@@ -109,6 +114,8 @@ impl Cluster {
             topics: Topics::default(),
             connections: BTreeMap::new(),
             faults: FaultPlan::default(),
+            groups: Groups::new(),
+            pinned_coordinators: BTreeMap::new(),
             next_producer: 1_000,
             producing: BTreeSet::new(),
             timers: BTreeSet::new(),
@@ -217,6 +224,7 @@ impl Cluster {
             Timer::Replicate(key, broker) => self.follower_fetch(key, broker),
             Timer::LagCheck(key) => self.check_lag(key),
             Timer::Fence(broker) => self.fence(broker),
+            Timer::Group(group) => self.group_due(&group),
         }
     }
 
@@ -299,7 +307,7 @@ impl Cluster {
             State::Producing(_) => {
                 self.producing.remove(&connection);
             }
-            State::Grouping(_)
+            State::Grouping
             | State::Idle
             | State::Answering { .. }
             | State::Muted(_)

@@ -6,7 +6,7 @@ use std::fmt;
 use bytes::Bytes;
 
 use super::api::{fetch, produce};
-use crate::ids::{BrokerId, GroupId, Moment};
+use crate::ids::{BrokerId, Moment};
 
 /// Names a connection to one broker. Never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,7 +41,7 @@ pub(super) enum State {
     /// A Produce with `acks=all` waits for the in-sync replicas.
     Producing(Box<produce::Waiting>),
     /// A JoinGroup or SyncGroup waits for the other members.
-    Grouping(GroupId),
+    Grouping,
     /// The broker mutes it after a throttled answer (KIP-219).
     Muted(Moment),
     /// The fault plan decided that nothing comes any more.

@@ -449,6 +449,7 @@ impl Cluster {
         state.health = Health::Down;
         state.sessions = super::api::fetch::Sessions::new(slots);
         self.close_all(broker);
+        self.lose_coordinator(broker);
         self.arm(Timer::Fence(broker), due);
     }
 

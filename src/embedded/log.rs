@@ -150,13 +150,6 @@ impl Log {
         }
     }
 
-    /// The batch boundary at or below `offset`: where a replica that has `offset` records stands.
-    pub(super) fn boundary(&self, offset: i64) -> i64 {
-        self.batches
-            .get(self.index_of(offset))
-            .map_or(self.end, |entry| entry.base_offset)
-    }
-
     fn retained(&self) -> impl DoubleEndedIterator<Item = &Entry> {
         self.batches
             .iter()

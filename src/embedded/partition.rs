@@ -117,15 +117,19 @@ impl Partition {
             .map(|replica| (replica.high_watermark, replica.end))
     }
 
-    /// Largest epoch at or below `epoch`, and the end of that epoch (KIP-101); `None` if `epoch` is
-    /// newer than any known or older than all. `log_end` is where the replica asked ends.
+    /// The largest epoch at or below `epoch`, and where it ends (KIP-101); `None` if `epoch` is newer
+    /// than any known. An epoch older than all ends where the first known one starts. `log_end` is
+    /// where the replica asked ends.
     pub(super) fn end_of_epoch(&self, epoch: i32, log_end: i64) -> Option<(i32, i64)> {
         let (latest, _) = *self.epochs.last()?;
         if epoch > latest {
             return None;
         }
         let later = self.epochs.partition_point(|&(known, _)| known <= epoch);
-        let (found, _) = *self.epochs.get(later.checked_sub(1)?)?;
+        let floor = later
+            .checked_sub(1)
+            .and_then(|index| self.epochs.get(index));
+        let found = floor.map_or(epoch, |&(known, _)| known);
         let end = self
             .epochs
             .get(later)
@@ -186,7 +190,7 @@ mod tests {
         assert_eq!(partition.end_of_epoch(5, 900), Some((5, 900)));
         assert_eq!(partition.end_of_epoch(3, 900), Some((2, 800)));
         assert_eq!(partition.end_of_epoch(6, 900), None);
-        assert_eq!(partition.end_of_epoch(1, 900), None);
+        assert_eq!(partition.end_of_epoch(1, 900), Some((1, 0)));
         assert_eq!(partition.epoch_at(799), 2);
         assert_eq!(partition.epoch_at(800), 5);
     }

@@ -136,7 +136,7 @@ impl Cluster {
             State::Fetching(waiting) => api::fetch::expire(self, connection, *waiting),
             State::Producing(waiting) => api::produce::expire(self, *waiting),
             State::Muted(_) => {}
-            state @ (State::Idle | State::Grouping(_) | State::Stuck) => open.state = state,
+            state @ (State::Idle | State::Grouping | State::Stuck) => open.state = state,
         }
         self.pump(connection);
     }
@@ -157,7 +157,7 @@ impl State {
             Self::Answering { due, .. } | Self::Muted(due) => Some(*due),
             Self::Fetching(waiting) => Some(waiting.due),
             Self::Producing(waiting) => Some(waiting.due),
-            Self::Idle | Self::Grouping(_) | Self::Stuck => None,
+            Self::Idle | Self::Grouping | Self::Stuck => None,
         }
     }
 }

@@ -83,10 +83,6 @@ impl Topics {
         self.lives.get(index)
     }
 
-    pub(super) fn topic_mut(&mut self, index: usize) -> Option<&mut Topic> {
-        self.lives.get_mut(index)
-    }
-
     pub(super) fn key(&self, at: &TopicPartition) -> Option<PartitionKey> {
         let topic = self.by_name.get(&at.topic).copied()?;
         self.key_in(topic, at.partition.0)

@@ -1,9 +1,20 @@
 //! One file per API of the protocol: versions and facts on top, then what a broker does.
 
-pub(super) mod api_versions;
+mod api_versions;
+mod create_topics;
 pub(super) mod fetch;
-pub(super) mod metadata;
+mod find_coordinator;
+mod heartbeat;
+mod init_producer_id;
+pub(super) mod join_group;
+mod leave_group;
+mod list_offsets;
+mod metadata;
+mod offset_commit;
+mod offset_fetch;
+mod offset_for_leader_epoch;
 pub(super) mod produce;
+pub(super) mod sync_group;
 
 use bytes::Bytes;
 
@@ -29,10 +40,20 @@ pub(super) fn handle(cluster: &mut Cluster, call: &Call, mut body: Bytes) -> Rep
         };
     }
     match call.api {
-        Api::ApiVersions => serve!(api_versions),
-        Api::Metadata => serve!(metadata),
-        Api::Fetch => serve!(fetch),
         Api::Produce => serve!(produce),
-        _ => Reply::Close,
+        Api::Fetch => serve!(fetch),
+        Api::ListOffsets => serve!(list_offsets),
+        Api::Metadata => serve!(metadata),
+        Api::OffsetCommit => serve!(offset_commit),
+        Api::OffsetFetch => serve!(offset_fetch),
+        Api::FindCoordinator => serve!(find_coordinator),
+        Api::JoinGroup => serve!(join_group),
+        Api::Heartbeat => serve!(heartbeat),
+        Api::LeaveGroup => serve!(leave_group),
+        Api::SyncGroup => serve!(sync_group),
+        Api::ApiVersions => serve!(api_versions),
+        Api::CreateTopics => serve!(create_topics),
+        Api::InitProducerId => serve!(init_producer_id),
+        Api::OffsetForLeaderEpoch => serve!(offset_for_leader_epoch),
     }
 }

@@ -141,7 +141,7 @@ pub(in super::super) fn wake(cluster: &mut Cluster, key: PartitionKey) {
             State::Idle
             | State::Answering { .. }
             | State::Fetching(_)
-            | State::Grouping(_)
+            | State::Grouping
             | State::Muted(_)
             | State::Stuck => false,
         };
