@@ -239,7 +239,7 @@ impl<'a, T> Cutting<'a, T> {
 
 /// How many of `records` are finished, and the outcome of the next one if it is not.
 fn settle(outcome: BatchOutcome, records: usize) -> Result<(usize, Option<Outcome>), Failure> {
-    let broken = |text: String| Err(Failure::new(Cause::Permanent, text));
+    let broken = |text: String| Err(Failure::new(Cause::Permanent, &text));
     match outcome {
         BatchOutcome::All(Outcome::Done) => Ok((records, None)),
         BatchOutcome::All(outcome) => Ok((0, Some(outcome))),

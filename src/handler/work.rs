@@ -132,7 +132,7 @@ impl Failure {
     }
 
     /// A failure whose text is cut to what logs and events should carry.
-    pub(crate) fn new(cause: Cause, text: impl ToString) -> Self {
+    pub(crate) fn new(cause: Cause, text: &(impl ToString + ?Sized)) -> Self {
         let mut text = text.to_string();
         if text.len() > TEXT_BYTES_MAX {
             let end = (0..=TEXT_BYTES_MAX)
@@ -176,7 +176,7 @@ impl<F: Future> Future for Guarded<'_, F> {
     }
 }
 
-fn panic_text<'a>(panic: &'a (dyn Any + Send)) -> &'a str {
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<&str>()
         .copied()

@@ -1,1 +1,3 @@
 //! Scenarios of the pure machines, in virtual time.
+
+mod handler;

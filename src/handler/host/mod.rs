@@ -333,11 +333,10 @@ impl Host {
 
     /// Puts a partition in line for a permit, if it could start.
     fn line_up(&mut self, partition: &TopicPartition) {
-        if let Some(slot) = self.slots.get_mut(partition) {
-            if slot.is_startable() && !slot.in_line {
-                slot.in_line = true;
-                self.line.push_back(partition.clone());
-            }
+        let slot = self.slots.get_mut(partition);
+        if let Some(slot) = slot.filter(|slot| slot.is_startable() && !slot.in_line) {
+            slot.in_line = true;
+            self.line.push_back(partition.clone());
         }
     }
 

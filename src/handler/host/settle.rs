@@ -27,10 +27,9 @@ impl Host {
             Pool::Handler => self.stints_in_hand = self.stints_in_hand.saturating_sub(1),
             Pool::Blocking => self.blocking_in_hand = self.blocking_in_hand.saturating_sub(1),
         }
-        if let Some(slot) = self.slots.get_mut(&hand.partition) {
-            if slot.in_hand == Some(stint) {
-                slot.in_hand = None;
-            }
+        let slot = self.slots.get_mut(&hand.partition);
+        if let Some(slot) = slot.filter(|slot| slot.in_hand == Some(stint)) {
+            slot.in_hand = None;
         }
         match hand.phase {
             HandPhase::Severed { fate, .. } => self.bury(&hand, fate, end.as_ref(), draw, now),

@@ -1,0 +1,7 @@
+//! The host machine with scripted handlers.
+
+mod attempts;
+mod batches;
+mod fences;
+mod order;
+mod rig;
