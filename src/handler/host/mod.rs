@@ -5,24 +5,24 @@
 //! one input, then drain the outputs, then wait until the next deadline.
 
 mod agenda;
+mod fence;
 mod hand;
 mod io;
 mod queue;
 mod settle;
 mod slot;
+mod start;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::handler::message::Origin;
-use crate::handler::stint::{Limits, Stint};
-use crate::handler::tether::Tether;
-use crate::handler::{Assignment, Clock, ErasedHandler, Handling, Pool};
+use crate::handler::{Assignment, Clock, ErasedHandler, Handling};
 use crate::ids::{AssignmentEpoch, Draw, Generation, Moment, Offset, TopicPartition};
 use crate::records::BatchView;
 
-use agenda::{Agenda, Whose};
-use hand::{Hand, Phase as HandPhase};
+use agenda::Agenda;
+use hand::Hand;
 use slot::{Phase, Slot};
 
 pub use io::{Event, Gate, Input, Output, Settings, StintId, StopReason};
@@ -225,204 +225,6 @@ impl Host {
                 slot.assignment = Arc::new(assignment);
             }
         }
-    }
-
-    fn drain(
-        &mut self,
-        partition: &TopicPartition,
-        epoch: AssignmentEpoch,
-        until: Moment,
-        now: Moment,
-    ) {
-        let Some(slot) = current(&mut self.slots, partition, epoch) else {
-            return self.stale(partition, epoch);
-        };
-        let until = match slot.phase {
-            Phase::Draining { until: earlier } => earlier.min(until),
-            Phase::Working | Phase::Backoff(_) | Phase::Drained | Phase::Halted => until,
-        };
-        slot.queue.drop_waiting();
-        slot.phase = Phase::Draining { until };
-        match slot.in_hand.and_then(|id| self.hands.get(&id)) {
-            Some(hand) if hand.counts() => {
-                hand.tether.close();
-                self.agenda
-                    .set(Whose::Partition(partition.clone()), Some(until.max(now)));
-            }
-            Some(_) | None => self.drained(partition, None),
-        }
-    }
-
-    /// Notes that nothing of a draining partition is in hand any more.
-    fn drained(&mut self, partition: &TopicPartition, abandoned: Option<Offset>) {
-        let Some(slot) = self.slots.get_mut(partition) else {
-            return;
-        };
-        slot.phase = Phase::Drained;
-        slot.queue.clear();
-        slot.full = false;
-        let epoch = slot.epoch();
-        self.agenda.set(Whose::Partition(partition.clone()), None);
-        self.outputs.push_back(Output::Drained {
-            partition: partition.clone(),
-            epoch,
-            abandoned,
-        });
-    }
-
-    fn resume(&mut self, partition: &TopicPartition, epoch: AssignmentEpoch) {
-        match current(&mut self.slots, partition, epoch) {
-            Some(slot) if slot.phase == Phase::Drained => slot.phase = Phase::Working,
-            Some(_) => {}
-            None => self.stale(partition, epoch),
-        }
-    }
-
-    fn rewind(&mut self, partition: &TopicPartition, epoch: AssignmentEpoch, now: Moment) {
-        let Some(slot) = current(&mut self.slots, partition, epoch) else {
-            return self.stale(partition, epoch);
-        };
-        slot.queue.clear();
-        slot.tries = slot::Tries::default();
-        let (in_hand, phase) = (slot.in_hand, slot.phase);
-        match phase {
-            Phase::Working | Phase::Backoff(_) | Phase::Halted => {
-                slot.phase = Phase::Working;
-                self.agenda.set(Whose::Partition(partition.clone()), None);
-            }
-            Phase::Drained => {}
-            // Nothing in hand counts any more.
-            Phase::Draining { .. } => self.drained(partition, None),
-        }
-        if let Some(stint) = in_hand {
-            self.fence(stint, now);
-        }
-        self.tell_fullness(partition);
-    }
-
-    fn end(&mut self, partition: &TopicPartition, epoch: AssignmentEpoch, now: Moment) {
-        if current(&mut self.slots, partition, epoch).is_none() {
-            return self.stale(partition, epoch);
-        }
-        let in_hand = self.slots.remove(partition).and_then(|slot| slot.in_hand);
-        self.agenda.set(Whose::Partition(partition.clone()), None);
-        match in_hand.and_then(|id| self.hands.get_mut(&id)) {
-            Some(hand) if hand.epoch == epoch => hand.ends_assignment = true,
-            Some(_) | None => {
-                self.outputs.push_back(Output::Ended {
-                    partition: partition.clone(),
-                    epoch,
-                });
-            }
-        }
-        if let Some(stint) = in_hand {
-            self.fence(stint, now);
-        }
-    }
-
-    /// Ends the authority of a stint and asks it to end.
-    fn fence(&mut self, stint: StintId, now: Moment) {
-        let Some(hand) = self.hands.get_mut(&stint) else {
-            return;
-        };
-        if hand.fence() {
-            self.agenda
-                .set(Whose::Stint(stint), Some(now + self.settings.cancel_grace));
-        }
-    }
-
-    /// Puts a partition in line for a permit, if it could start.
-    fn line_up(&mut self, partition: &TopicPartition) {
-        let slot = self.slots.get_mut(partition);
-        if let Some(slot) = slot.filter(|slot| slot.is_startable() && !slot.in_line) {
-            slot.in_line = true;
-            self.line.push_back(partition.clone());
-        }
-    }
-
-    /// Starts what is in line, as far as permits go. A partition whose pool is used up goes to the end.
-    fn start_all(&mut self, now: Moment) {
-        for _ in 0..self.line.len() {
-            if self.stints_in_hand >= self.settings.stints_max
-                && self.blocking_in_hand >= self.settings.blocking_max
-            {
-                return;
-            }
-            let Some(partition) = self.line.pop_front() else {
-                return;
-            };
-            self.start_or_requeue(partition, now);
-        }
-    }
-
-    fn start_or_requeue(&mut self, partition: TopicPartition, now: Moment) {
-        let Some(slot) = self.slots.get_mut(&partition) else {
-            return;
-        };
-        let (in_hand, max) = match slot.handler.pool() {
-            Pool::Handler => (&mut self.stints_in_hand, self.settings.stints_max),
-            Pool::Blocking => (&mut self.blocking_in_hand, self.settings.blocking_max),
-        };
-        slot.in_line = false;
-        if !slot.is_startable() {
-            return;
-        }
-        if *in_hand >= max {
-            slot.in_line = true;
-            self.line.push_back(partition);
-            return;
-        }
-        *in_hand += 1;
-        self.start(&partition, now);
-    }
-
-    fn start(&mut self, partition: &TopicPartition, now: Moment) {
-        let Some(slot) = self.slots.get_mut(partition) else {
-            return;
-        };
-        self.last_stint += 1;
-        let stint = StintId(self.last_stint);
-        let deadline = slot.handling.deadline;
-        let tether = Tether::new(Arc::clone(&slot.assignment), Arc::clone(&self.clock));
-        let tether = Arc::new(tether);
-        let (origins, start) = slot.queue.lend(self.settings.stint_bytes_max);
-        let limits = Limits {
-            unit_records: self.settings.unit_records,
-            unit_bytes: self.settings.unit_bytes,
-            deadline,
-            stint_time: self.settings.stint_time,
-        };
-        let attempt = slot.tries.attempts.saturating_add(1);
-        let work = Stint {
-            tether: Arc::clone(&tether),
-            origins,
-            start,
-            attempt,
-            limits,
-        };
-        slot.in_hand = Some(stint);
-        let (epoch, pool) = (slot.epoch(), slot.handler.pool());
-        let handler = Arc::clone(&slot.handler);
-        let hand = Hand {
-            partition: partition.clone(),
-            epoch,
-            pool,
-            tether,
-            deadline,
-            phase: HandPhase::Running { seen: None },
-            ends_assignment: false,
-            released: false,
-        };
-        self.hands.insert(stint, hand);
-        self.agenda
-            .set(Whose::Stint(stint), deadline.map(|deadline| now + deadline));
-        self.outputs.push_back(Output::Start {
-            stint,
-            pool,
-            handler,
-            work,
-        });
-        self.tell_fullness(partition);
     }
 
     /// Says so if the queue became full, or got room again at half of that.
