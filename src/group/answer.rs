@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::wire::{RequestError, RequestFailure};
+
 /// Why a request has no answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NoAnswer {
@@ -21,6 +23,16 @@ impl fmt::Display for NoAnswer {
 }
 
 impl std::error::Error for NoAnswer {}
+
+impl From<RequestError> for NoAnswer {
+    fn from(error: RequestError) -> Self {
+        if matches!(error.reason, RequestFailure::Unsupported(_)) {
+            Self::Unsupported
+        } else {
+            Self::Lost(error.to_string())
+        }
+    }
+}
 
 /// Unwraps an answer of the API asked; an error is the text of what came instead.
 macro_rules! open {
