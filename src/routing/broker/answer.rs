@@ -1,0 +1,174 @@
+//! Answers of the broker: split into rows, each under the stamp it was asked with.
+
+use std::sync::Arc;
+
+use super::lane::Landing;
+use super::machine::Broker;
+use super::members::Claim;
+use super::output::{Count, Output, Ticket};
+use super::probes::Asked;
+use crate::cluster::{Endpoint, Hint, HintEndpoint, HintLot, Reason};
+use crate::ids::TopicPartition;
+use crate::routing::facts::Class;
+use crate::routing::stamp::{Gate, Lane, Stamp};
+use crate::wire::api::TopicRef;
+use crate::wire::api::fetch::{Response, Row};
+use crate::wire::{self, ErrorCode};
+
+impl Broker {
+    /// An answer belongs to one of the lanes or to the probes, or came too late for any.
+    pub(super) fn on_answered(&mut self, ticket: Ticket, response: &Response) {
+        if self.rack.flies(ticket) {
+            self.on_lane_answered(Class::Rack, ticket, response);
+        } else if self.no_rack.flies(ticket) {
+            self.on_lane_answered(Class::NoRack, ticket, response);
+        } else if let Some(asked) = self.probes.answered(ticket) {
+            self.on_probe_answered(asked, response);
+        }
+    }
+
+    fn on_lane_answered(&mut self, class: Class, ticket: Ticket, response: &Response) {
+        let (settings, now) = (Arc::clone(&self.settings), self.now());
+        let landing = self.fetch_lane(class).answered(ticket, response, now);
+        match landing {
+            Landing::Rows => self.split(class, ticket, response),
+            Landing::Nothing(cause) => self.on_session_reset(class, cause),
+            Landing::Unknown => return,
+        }
+        let counted = landing == Landing::Rows;
+        let drained = self.fetch_lane(class).close_flight(counted, &settings, now);
+        self.drained(drained);
+    }
+
+    fn on_session_reset(&mut self, class: Class, cause: &'static str) {
+        self.emit(Output::Count(Count::SessionReset(cause)));
+        if cause == "topic_ids" {
+            let partitions = self.fetch_lane(class).members.wanted();
+            self.emit(Output::Refresh {
+                partitions,
+                reason: Reason::NotHosted,
+            });
+        }
+    }
+
+    /// Hands every row to the route that asked for it. Nothing of a record is copied.
+    fn split(&mut self, class: Class, ticket: Ticket, response: &Response) {
+        let mut hints = Vec::new();
+        let mut unasked = false;
+        let mut bytes = 0_usize;
+        let throttled = !response.throttle.is_zero();
+        let total: usize = response.rows().map(|row| row.records.len()).sum();
+        let full = i32::try_from(total).unwrap_or(i32::MAX) >= self.settings.max_bytes;
+        for row in response.rows() {
+            bytes += row.records.len();
+            let Some(topic) = self.fetch_lane(class).members.name(&row.topic) else {
+                unasked = true;
+                continue;
+            };
+            let partition = TopicPartition {
+                topic,
+                partition: row.partition,
+            };
+            let filled = !row.records.is_empty();
+            match self.fetch_lane(class).claim(&partition, ticket, filled) {
+                Claim::Wanted(stamp) => {
+                    hints.extend(leadership(&partition, &stamp, &row));
+                    let inconclusive = throttled || full;
+                    self.emit(Output::Row {
+                        partition,
+                        stamp,
+                        row,
+                        inconclusive,
+                    });
+                }
+                Claim::Withdrawn => self.waste(&row),
+                Claim::Unasked => {
+                    unasked = true;
+                    self.waste(&row);
+                }
+            }
+        }
+        if unasked {
+            self.emit(Output::Count(Count::UnaskedRow));
+            self.fetch_lane(class).distrust();
+        }
+        let lane = Some(self.fetch_lane(class).name());
+        self.finish(hints, response, lane, bytes);
+    }
+
+    fn on_probe_answered(&mut self, asked: Vec<Asked>, response: &Response) {
+        let mut asked = asked;
+        let mut hints = Vec::new();
+        let mut bytes = 0_usize;
+        if response.error == ErrorCode::NONE {
+            for row in response.rows() {
+                bytes += row.records.len();
+                let found = asked.iter().position(|asked| asked.is_answered_by(&row));
+                let Some(asked) = found.map(|index| asked.swap_remove(index)) else {
+                    continue;
+                };
+                let Asked {
+                    partition, stamp, ..
+                } = asked;
+                hints.extend(leadership(&partition, &stamp, &row));
+                self.emit(Output::ProbeRow {
+                    partition,
+                    stamp,
+                    row,
+                });
+            }
+        }
+        self.probes_failed(asked);
+        self.finish(hints, response, None, bytes);
+    }
+
+    /// A row whose route has moved on: paid for, and of no use.
+    fn waste(&mut self, row: &Row) {
+        let bytes = row.records.len();
+        if bytes > 0 {
+            self.emit(Output::Count(Count::Wasted {
+                gate: Gate::G3,
+                bytes,
+            }));
+        }
+    }
+
+    fn finish(&mut self, hints: Vec<Hint>, response: &Response, lane: Option<Lane>, bytes: usize) {
+        if bytes > 0 {
+            self.emit(Output::Count(Count::Bytes { lane, bytes }));
+        }
+        if !hints.is_empty() {
+            let endpoints = response.endpoints.iter().map(hint_endpoint).collect();
+            self.emit(Output::Leadership(HintLot {
+                from: self.id(),
+                hints,
+                endpoints,
+            }));
+        }
+    }
+}
+
+/// KIP-951 leadership of an error row, judged by the metadata machine whatever became of the row (gate G0).
+fn leadership(partition: &TopicPartition, stamp: &Stamp, row: &Row) -> Option<Hint> {
+    let told = row.current_leader?;
+    Some(Hint {
+        partition: partition.clone(),
+        topic_id: match &row.topic {
+            TopicRef::Id(id) => Some(*id),
+            TopicRef::Name(_) => None,
+        },
+        incarnation: stamp.topic,
+        code: row.error.0,
+        leader: told.leader,
+        epoch: told.epoch,
+    })
+}
+
+fn hint_endpoint(told: &wire::api::Endpoint) -> HintEndpoint {
+    let endpoint = Endpoint::new(Arc::clone(&told.host), told.port);
+    HintEndpoint {
+        broker: told.broker,
+        endpoint,
+        rack: told.rack.clone(),
+    }
+}

@@ -1,0 +1,297 @@
+//! One lane towards one broker: members, session, and the one Fetch in flight.
+
+use std::time::Duration;
+
+use super::members::{Claim, Members};
+use super::output::Ticket;
+use super::session::{Form, Outcome, Session};
+use super::settings::Settings;
+use crate::ids::{Moment, TopicPartition};
+use crate::routing::facts::Class;
+use crate::routing::output::Demand;
+use crate::routing::stamp::{Lane, Stamp};
+use crate::wire::api::fetch::{Request, Response};
+
+/// The Fetch in flight.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    ticket: Ticket,
+    form: Form,
+    deadline: Moment,
+}
+
+/// How an answered Fetch is to be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Landing {
+    /// Its rows count.
+    Rows,
+    /// None of them does; the name goes into a counter.
+    Nothing(&'static str),
+    /// It is not the Fetch in flight.
+    Unknown,
+}
+
+/// A lane. [`Lane::V10`] is a mode of the no-rack lane, not a lane of its own.
+#[derive(Clone, Debug)]
+pub(super) struct FetchLane {
+    pub(super) members: Members,
+    class: Class,
+    v10: bool,
+    by_name: bool,
+    session: Session,
+    flight: Option<Flight>,
+    hold_until: Option<Moment>,
+    not_before: Option<Moment>,
+    idle_since: Option<Moment>,
+}
+
+impl FetchLane {
+    pub(super) fn new(class: Class, settings: &Settings) -> Self {
+        Self {
+            members: Members::default(),
+            class,
+            v10: false,
+            by_name: false,
+            session: Session::new(settings.session_retry),
+            flight: None,
+            hold_until: None,
+            not_before: None,
+            idle_since: None,
+        }
+    }
+
+    /// The lane as stamps and byte counters name it.
+    pub(super) fn name(&self) -> Lane {
+        match (self.class, self.v10) {
+            (Class::NoRack, true) => Lane::V10,
+            (Class::NoRack, false) => Lane::NoRack,
+            (Class::Rack | Class::Control, _) => Lane::Rack,
+        }
+    }
+
+    pub(super) fn is_v10(&self) -> bool {
+        self.v10
+    }
+
+    /// Goes to Fetch v10 or back. Versions do not mix within a session.
+    pub(super) fn set_v10(&mut self, v10: bool) {
+        self.v10 = v10;
+        self.session.replace();
+    }
+
+    pub(super) fn want(&mut self, partition: &TopicPartition, demand: Demand, next: Ticket) {
+        let flight = self.flight.map(|flight| flight.ticket);
+        let serial = self.session.serial();
+        self.members.want(partition, demand, flight, next, serial);
+    }
+
+    pub(super) fn withdraw(&mut self, partition: &TopicPartition) {
+        let flight = self.flight.map(|flight| flight.ticket);
+        self.members.take_back(partition, flight, false);
+    }
+
+    /// The stamp drained at once, if nothing of the partition is in flight.
+    pub(super) fn drain(&mut self, partition: &TopicPartition) -> Option<Stamp> {
+        let flight = self.flight.map(|flight| flight.ticket);
+        self.members.drain(partition, flight)
+    }
+
+    /// Whether a connection is needed.
+    pub(super) fn has_work(&self) -> bool {
+        self.members.wants() > 0
+    }
+
+    pub(super) fn is_flying(&self) -> bool {
+        self.flight.is_some()
+    }
+
+    /// The next request, if one is due: demand stands, none is in flight, and those whose rows went out last have
+    /// wanted again, withdrawn, or had their time.
+    pub(super) fn next_request(
+        &mut self,
+        ticket: Ticket,
+        settings: &Settings,
+        now: Moment,
+    ) -> Option<Request> {
+        let held = self.members.is_owed() && self.hold_until.is_some_and(|until| now < until);
+        let waiting = self.not_before.is_some_and(|moment| now < moment);
+        if self.flight.is_some() || !self.has_work() || held || waiting {
+            return None;
+        }
+        self.hold_until = None;
+        self.not_before = None;
+        self.idle_since = None;
+        if self.members.by_name() != self.by_name {
+            self.by_name = self.members.by_name();
+            self.session.replace();
+        }
+        let form = self.session.form(now);
+        let serial = self.session.serial();
+        let (partitions, forgotten) = match form.full {
+            true => (self.members.all(serial), Vec::new()),
+            false => self.members.changes(serial),
+        };
+        let deadline = now + settings.max_wait + settings.fetch_timeout;
+        self.flight = Some(Flight {
+            ticket,
+            form,
+            deadline,
+        });
+        Some(Request {
+            session_id: form.id,
+            session_epoch: form.epoch,
+            partitions,
+            forgotten,
+            rack: settings.rack.clone().filter(|_| self.class == Class::Rack),
+            isolation: settings.isolation,
+            max_wait: settings.max_wait,
+            min_bytes: settings.min_bytes,
+            max_bytes: settings.max_bytes,
+            version_limit: self.version_limit(),
+        })
+    }
+
+    /// The good-bye of an unused session.
+    pub(super) fn good_bye(&mut self, settings: &Settings) -> Option<Request> {
+        let form = self.session.good_bye()?;
+        Some(Request {
+            session_id: form.id,
+            session_epoch: form.epoch,
+            partitions: Vec::new(),
+            forgotten: Vec::new(),
+            rack: None,
+            isolation: settings.isolation,
+            max_wait: Duration::ZERO,
+            min_bytes: 0,
+            max_bytes: settings.max_bytes,
+            version_limit: self.version_limit(),
+        })
+    }
+
+    /// Judges an answer. Rows, if they count, are to be claimed before [`close_flight`](Self::close_flight).
+    pub(super) fn answered(&mut self, ticket: Ticket, response: &Response, now: Moment) -> Landing {
+        let Some(flight) = self.flight.filter(|flight| flight.ticket == ticket) else {
+            return Landing::Unknown;
+        };
+        let silent = response.row_count() == 0 && !response.throttle.is_zero();
+        if flight.form.full && flight.form.epoch == 0 && silent && response.error.0 == 0 {
+            self.session.create_again();
+            return Landing::Nothing("throttled");
+        }
+        match self
+            .session
+            .answered(flight.form, response.error, response.session_id, now)
+        {
+            Outcome::Good => Landing::Rows,
+            Outcome::Restart(cause) => {
+                if cause == "error" {
+                    self.not_before = Some(now + ERROR_PAUSE);
+                }
+                Landing::Nothing(cause)
+            }
+        }
+    }
+
+    /// Whose row is this?
+    pub(super) fn claim(
+        &mut self,
+        partition: &TopicPartition,
+        ticket: Ticket,
+        filled: bool,
+    ) -> Claim {
+        self.members.claim(partition, ticket, filled)
+    }
+
+    /// The broker sent a row of a partition its session does not hold: the two views differ.
+    pub(super) fn distrust(&mut self) {
+        self.session.replace();
+    }
+
+    /// The answer is read: the lane holds for those who got rows. Returns the drains that ended without one.
+    pub(super) fn close_flight(
+        &mut self,
+        rows_counted: bool,
+        settings: &Settings,
+        now: Moment,
+    ) -> Vec<(TopicPartition, Stamp)> {
+        if let Some(flight) = self.flight.take() {
+            if flight.form.full && rows_counted {
+                self.members.discard_missing(flight.ticket);
+            }
+        }
+        if self.members.is_owed() {
+            self.hold_until = Some(now + settings.max_wait);
+        }
+        self.members.landed()
+    }
+
+    /// No answer will come: the request did not happen.
+    pub(super) fn failed(&mut self) -> Vec<(TopicPartition, Stamp)> {
+        if self.flight.take().is_some() {
+            self.session.replace();
+        }
+        self.members.landed()
+    }
+
+    /// Whether the Fetch in flight is this one.
+    pub(super) fn flies(&self, ticket: Ticket) -> bool {
+        self.flight.is_some_and(|flight| flight.ticket == ticket)
+    }
+
+    /// The mute moves the deadline of the Fetch in flight.
+    pub(super) fn extend(&mut self, mute: Duration) {
+        if let Some(flight) = &mut self.flight {
+            flight.deadline = flight.deadline + mute;
+        }
+    }
+
+    /// Whether the Fetch in flight is overdue.
+    pub(super) fn is_overdue(&self, now: Moment) -> bool {
+        self.flight.is_some_and(|flight| flight.deadline <= now)
+    }
+
+    /// Ends a hold that lasted its full time. True if somebody lost its place in the session by it.
+    pub(super) fn end_hold(&mut self, now: Moment) -> bool {
+        let over = self.hold_until.is_some_and(|until| until <= now);
+        if over {
+            self.hold_until = None;
+            let owed = self.members.is_owed();
+            self.members.release_owing();
+            return owed;
+        }
+        false
+    }
+
+    /// Notes that nothing is to be fetched. True once that has lasted long enough to close the session.
+    pub(super) fn is_abandoned(&mut self, settings: &Settings, now: Moment) -> bool {
+        if self.has_work() || self.flight.is_some() {
+            self.idle_since = None;
+            return false;
+        }
+        let since = *self.idle_since.get_or_insert(now);
+        now.since(since) >= settings.no_rack_idle
+    }
+
+    pub(super) fn next_deadline(&self, settings: &Settings) -> Option<Moment> {
+        let hold = self.hold_until.filter(|_| self.members.is_owed());
+        let flight = self.flight.map(|flight| flight.deadline);
+        let pause = self.not_before.filter(|_| self.has_work());
+        let idle = self.idle_since.map(|since| since + settings.no_rack_idle);
+        [hold, flight, pause, idle].into_iter().flatten().min()
+    }
+
+    fn version_limit(&self) -> Option<i16> {
+        match (self.v10, self.by_name) {
+            (true, _) => Some(HINTLESS),
+            (false, true) => Some(NAMED),
+            (false, false) => None,
+        }
+    }
+}
+
+/// Highest Fetch version without client metadata, hence without hints (F5).
+const HINTLESS: i16 = 10;
+/// Highest Fetch version that names topics.
+const NAMED: i16 = 12;
+/// Pause after a top-level error that is none of the session's.
+const ERROR_PAUSE: Duration = Duration::from_millis(100);
