@@ -7,13 +7,13 @@ use super::machine::Broker;
 use super::members::Claim;
 use super::output::{Count, Output, Ticket};
 use super::probes::Asked;
-use crate::cluster::{Endpoint, Hint, HintEndpoint, HintLot, Reason};
+use crate::cluster::{Hint, HintLot, Reason};
 use crate::ids::TopicPartition;
 use crate::routing::facts::Class;
 use crate::routing::stamp::{Gate, Lane, Stamp};
+use crate::wire::ErrorCode;
 use crate::wire::api::TopicRef;
 use crate::wire::api::fetch::{Response, Row};
-use crate::wire::{self, ErrorCode};
 
 impl Broker {
     /// An answer belongs to one of the lanes or to the probes, or came too late for any.
@@ -138,7 +138,7 @@ impl Broker {
             self.emit(Output::Count(Count::Bytes { lane, bytes }));
         }
         if !hints.is_empty() {
-            let endpoints = response.endpoints.iter().map(hint_endpoint).collect();
+            let endpoints = response.endpoints.clone();
             self.emit(Output::Leadership(HintLot {
                 from: self.id(),
                 hints,
@@ -158,17 +158,8 @@ fn leadership(partition: &TopicPartition, stamp: &Stamp, row: &Row) -> Option<Hi
             TopicRef::Name(_) => None,
         },
         incarnation: stamp.topic,
-        code: row.error.0,
+        code: row.error,
         leader: told.leader,
         epoch: told.epoch,
     })
-}
-
-fn hint_endpoint(told: &wire::api::Endpoint) -> HintEndpoint {
-    let endpoint = Endpoint::new(Arc::clone(&told.host), told.port);
-    HintEndpoint {
-        broker: told.broker,
-        endpoint,
-        rack: told.rack.clone(),
-    }
 }
