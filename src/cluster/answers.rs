@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::diff::{Diff, RebootstrapReason};
 use super::merge::Round;
 use super::metadata::{Metadata, Phase};
+use super::needs::Yield;
 use super::output::{Counted, RequestToken, Target};
 use super::refresh::Flight;
 use super::settings::ClusterChange;
@@ -95,17 +96,18 @@ impl Metadata {
                 || self.refresh.needs.contains(name)
         };
         let merged = self.view.merge(answer, &expected, keep, round);
-        self.take_asks(now);
-        let progress = self
+        let yielded = self
             .refresh
             .needs
             .settle(&merged, &self.view.work, &self.links, now);
-        if !progress && !self.refresh.needs.is_empty() {
+        if yielded == Yield::Nothing {
             self.count(Counted::NoProgress);
         }
+        // What this answer made doubtful is for the next one to settle.
+        self.take_asks(now);
         let done = self
             .refresh
-            .answered(flight, progress, &self.view.settings, draw, now);
+            .answered(flight, yielded, &self.view.settings, draw, now);
         self.done.extend(done);
         self.links.refreshed();
         self.phase = match self.phase {

@@ -33,6 +33,17 @@ struct LeaderNeed {
     floor: Option<LeaderEpoch>,
 }
 
+/// What an answer brought of what was wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Yield {
+    /// Nothing was wanted.
+    NothingWanted,
+    /// Something advanced.
+    Progress,
+    /// Nothing advanced.
+    Nothing,
+}
+
 impl Needs {
     /// Adds `want`; true if it was not wanted before.
     pub(super) fn add(&mut self, want: &Want, work: &Snapshot, now: Moment) -> bool {
@@ -83,21 +94,21 @@ impl Needs {
         self.topics.remove(topic);
     }
 
-    /// Takes off what the answer made known; true if anything wanted advanced.
+    /// Takes off what the answer made known.
     pub(super) fn settle(
         &mut self,
         merged: &Merged,
         work: &Snapshot,
         links: &Links,
         now: Moment,
-    ) -> bool {
+    ) -> Yield {
+        if self.topics.is_empty() {
+            return Yield::NothingWanted;
+        }
         let mut progress = false;
         self.topics.retain(|name, need| {
-            let gone = work
-                .topic(name)
-                .is_some_and(|topic| topic.state == TopicState::Gone);
             let listed = merged.listed.contains(name);
-            if gone {
+            if is_settled(work, name) {
                 progress = true;
                 return false;
             }
@@ -119,7 +130,11 @@ impl Needs {
             }
             need.whole || !need.leaders.is_empty()
         });
-        progress
+        if progress {
+            Yield::Progress
+        } else {
+            Yield::Nothing
+        }
     }
 
     /// The link to `broker` is back: what was asked in vain because of it may be asked there again.
@@ -150,6 +165,14 @@ impl LeaderNeed {
             && now.since(self.asked_at) >= PATIENCE;
         row.addressable && (newer || recovered)
     }
+}
+
+/// Whether the topic is gone or refused: only the periodic refresh asks about it again.
+fn is_settled(work: &Snapshot, name: &TopicName) -> bool {
+    work.topic(name).is_some_and(|topic| match topic.state {
+        TopicState::Gone | TopicState::Error(_) => true,
+        TopicState::Known | TopicState::Unconfirmed { .. } => false,
+    })
 }
 
 /// Silence of whoever asked after which a need counts as met by the present state.

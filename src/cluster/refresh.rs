@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::input::Waiter;
-use super::needs::Needs;
+use super::needs::{Needs, Yield};
 use super::output::{RequestToken, Target};
 use super::settings::Settings;
 use crate::ids::{BrokerId, Draw, Moment, TopicName};
@@ -89,6 +89,9 @@ impl Refresh {
         self.sequence += 1;
         let token = RequestToken(self.sequence);
         self.urgent_at = None;
+        // Whom to prefer and to avoid holds for one question.
+        self.prefer = None;
+        self.avoid = None;
         self.last = Some(plan.to);
         self.sent_at = Some(now);
         self.flight = Some(Flight {
@@ -146,11 +149,11 @@ impl Refresh {
         self.urgent_at = Some(at);
     }
 
-    /// An answer was merged. `progress` tells whether anything wanted advanced. Returns who waited for it.
+    /// An answer was merged and brought `yielded`. Returns who waited for it.
     pub(super) fn answered(
         &mut self,
         flight: &Flight,
-        progress: bool,
+        yielded: Yield,
         settings: &Settings,
         draw: Draw,
         now: Moment,
@@ -161,18 +164,20 @@ impl Refresh {
             let share = draw.split().uniform(0.9, 1.0);
             self.period_at = Some(now + settings.age_max.max(settings.debounce).mul_f64(share));
         }
-        if self.needs.is_empty() {
-            self.fruitless = 0;
-            self.avoid = None;
-            self.prefer = None;
-        } else if progress {
-            self.fruitless = 0;
-            self.hurry(settings, now);
-        } else {
-            let at = now + settings.no_progress.delay(self.fruitless, draw);
-            self.urgent_at = Some(self.urgent_at.map_or(at, |set| set.min(at)));
-            self.fruitless = self.fruitless.saturating_add(1);
-            self.avoid = Some(flight.to);
+        match yielded {
+            Yield::NothingWanted => {}
+            Yield::Progress => {
+                self.fruitless = 0;
+                if !self.needs.is_empty() {
+                    self.hurry(settings, now);
+                }
+            }
+            Yield::Nothing => {
+                let at = now + settings.no_progress.delay(self.fruitless, draw);
+                self.urgent_at = Some(self.urgent_at.map_or(at, |set| set.min(at)));
+                self.fruitless = self.fruitless.saturating_add(1);
+                self.avoid = Some(flight.to);
+            }
         }
         let (done, left): (Vec<_>, Vec<_>) = self
             .waiters

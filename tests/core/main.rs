@@ -7,3 +7,7 @@
 )]
 
 mod handler;
+mod metadata_hints;
+mod metadata_merge;
+mod metadata_refresh;
+mod metadata_rig;
