@@ -11,10 +11,11 @@ use crate::records::{Record, RecordCursor};
 
 use super::Assignment;
 
-/// Consecutive records of one partition in offset order, spanning as many fetched batches as needed. Never empty.
+/// Consecutive records of one partition in offset order, spanning as many fetched batches as
+/// needed. Never empty.
 ///
-/// Records are read out of the fetched bytes as they are iterated. With the [`Raw`](crate::handler::Raw) codec
-/// nothing is decoded or allocated per record.
+/// Records are read out of the fetched bytes as they are iterated. With the
+/// [`Raw`](crate::handler::Raw) codec nothing is decoded or allocated per record.
 #[derive(Clone)]
 pub struct Batch<T> {
     pub(crate) assignment: Arc<Assignment>,
@@ -80,7 +81,8 @@ impl<T> Batch<T> {
         &self.values
     }
 
-    /// The records as owned messages. To move the values instead of cloning them, iterate over the batch itself.
+    /// The records as owned messages. To move the values instead of cloning them, iterate over the
+    /// batch itself.
     pub fn messages(&self) -> Messages<T>
     where
         T: Clone,

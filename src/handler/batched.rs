@@ -89,7 +89,8 @@ where
         }
     }
 
-    /// Handles one batch: how many of its records are finished, and what is wrong with the next one.
+    /// Handles one batch: how many of its records are finished, and what is wrong with the next
+    /// one.
     async fn handle(
         &self,
         work: &mut Work<'_>,
@@ -117,8 +118,8 @@ where
 
     /// Cuts and decodes the next batch behind `place`; `None` at the end of the stint.
     ///
-    /// A record that does not decode, or cannot be read, ends the batch before it; the next batch begins with it and
-    /// fails alone (H3).
+    /// A record that does not decode, or cannot be read, ends the batch before it; the next batch
+    /// begins with it and fails alone (H3).
     fn cut(&self, stint: &Stint, place: Place) -> Result<Option<Cut<C::Value>>, Verdict> {
         let mut cutting = Cutting::new(stint, place);
         for (index, origin) in stint.origins.iter().enumerate().skip(place.batches) {

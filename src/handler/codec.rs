@@ -127,8 +127,9 @@ impl<T: DeserializeOwned + Send + 'static> Codec for Json<T> {
     }
 }
 
-/// A null record value: nothing for an `Option`, an error for every other type. JSON's own `null` would also
-/// satisfy the unit type and free-form values, which then could not tell a tombstone from a document.
+/// A null record value: nothing for an `Option`, an error for every other type. JSON's own `null`
+/// would also satisfy the unit type and free-form values, which then could not tell a tombstone
+/// from a document.
 struct Null;
 
 impl<'de> Deserializer<'de> for Null {

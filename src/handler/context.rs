@@ -24,8 +24,8 @@ impl Context {
         self.attempt
     }
 
-    /// When the attempt is cancelled, on the runtime's monotonic clock; `None` without a deadline, and once the
-    /// attempt has ended.
+    /// When the attempt is cancelled, on the runtime's monotonic clock; `None` without a deadline,
+    /// and once the attempt has ended.
     pub fn deadline(&self) -> Option<Moment> {
         let allowed = self.time_allowed?;
         let began = self.tether.time();
@@ -37,15 +37,17 @@ impl Context {
         Some(self.deadline()?.since(self.tether.now()))
     }
 
-    /// Resolves when the attempt should end: its deadline passed, or the partition is being given up and its drain
-    /// time is over. An attempt that does not end within `handler.cancel.grace.ms` is aborted.
+    /// Resolves when the attempt should end: its deadline passed, or the partition is being given
+    /// up and its drain time is over. An attempt that does not end within `handler.cancel.grace.ms`
+    /// is aborted.
     ///
     /// Cancellation safe.
     pub async fn cancelled(&self) {
         self.tether.cancelled(self.unit).await;
     }
 
-    /// Whether the attempt should end; the same condition as [`cancelled`](Self::cancelled), without waiting.
+    /// Whether the attempt should end; the same condition as [`cancelled`](Self::cancelled),
+    /// without waiting.
     pub fn is_cancelled(&self) -> bool {
         self.tether.is_cancelled(self.unit)
     }
@@ -55,13 +57,14 @@ impl Context {
         FencingToken::new(self.tether.assignment(), self.offset)
     }
 
-    /// Whether the result of this attempt still counts: the partition is still ours and the attempt was not
-    /// given up.
+    /// Whether the result of this attempt still counts: the partition is still ours and the attempt
+    /// was not given up.
     pub fn is_current(&self) -> bool {
         self.tether.is_intact()
     }
 
-    /// Reports that a long attempt moves on. Resets the stall clock, not the deadline (runtime.md V2).
+    /// Reports that a long attempt moves on. Resets the stall clock, not the deadline (runtime.md
+    /// V2).
     pub fn progress(&self) {
         self.tether.stir();
     }

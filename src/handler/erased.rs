@@ -31,13 +31,13 @@ pub trait ErasedHandler: fmt::Debug + Send + Sync + 'static {
     /// Asks the handler whether work can begin.
     fn ready(self: Arc<Self>) -> BoxFuture<'static, Result<(), HandlerError>>;
 
-    /// Works through a stint. Panics of user code are caught inside. Dropping the future ends the unit in hand at its
-    /// next await.
+    /// Works through a stint. Panics of user code are caught inside. Dropping the future ends the
+    /// unit in hand at its next await.
     fn start(self: Arc<Self>, stint: Stint) -> BoxFuture<'static, StintEnd>;
 }
 
-/// What [`SubscriptionBuilder::handler`](crate::handler::SubscriptionBuilder::handler) accepts: each kind of
-/// handler whose values codec `C` makes. `K` only tells the kinds apart.
+/// What [`SubscriptionBuilder::handler`](crate::handler::SubscriptionBuilder::handler) accepts:
+/// each kind of handler whose values codec `C` makes. `K` only tells the kinds apart.
 pub trait IntoHandler<C: Codec, K>: Sized {
     /// Erases the types.
     fn into_handler(self, codec: C, classify: Option<Arc<dyn Classify>>) -> Arc<dyn ErasedHandler>;

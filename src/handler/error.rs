@@ -18,7 +18,8 @@ pub enum Hint {
 
 /// An error of a handler. Any error converts into it with `?`, as [`Hint::Retryable`].
 ///
-/// It does not itself implement [`std::error::Error`], so that the conversion from every error can exist.
+/// It does not itself implement [`std::error::Error`], so that the conversion from every error can
+/// exist.
 pub struct HandlerError {
     source: Box<dyn StdError + Send + Sync>,
     hint: Hint,

@@ -21,11 +21,11 @@ pub struct Assignment {
     pub epoch: AssignmentEpoch,
 }
 
-/// Orders the owners of a partition (runtime.md 1). A sink that remembers the highest token it has seen for a
-/// partition can refuse the writes of a former owner, whose token is lower.
+/// Orders the owners of a partition (runtime.md 1). A sink that remembers the highest token it has
+/// seen for a partition can refuse the writes of a former owner, whose token is lower.
 ///
-/// Tokens compare by group, topic, partition, then generation, then offset, so comparing them is meaningful within
-/// one partition of one group.
+/// Tokens compare by group, topic, partition, then generation, then offset, so comparing them is
+/// meaningful within one partition of one group.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[non_exhaustive]
 pub struct FencingToken {

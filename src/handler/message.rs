@@ -11,8 +11,8 @@ use crate::records::{BatchView, Header, HeaderError, Record, RecordCursor, Times
 
 /// One record with its decoded value.
 ///
-/// A clone counts one reference up and clones the value; key, payload and headers are never copied. A message
-/// that is kept keeps the fetched batch around it in memory.
+/// A clone counts one reference up and clones the value; key, payload and headers are never copied.
+/// A message that is kept keeps the fetched batch around it in memory.
 #[derive(Clone)]
 pub struct Message<T> {
     origin: Arc<Origin>,
@@ -116,8 +116,8 @@ impl<T> Message<T> {
         self.value
     }
 
-    /// The record in the batch. It was read once to make this message, so it is there; reading it again is cheaper
-    /// than keeping five slices per message.
+    /// The record in the batch. It was read once to make this message, so it is there; reading it
+    /// again is cheaper than keeping five slices per message.
     fn record(&self) -> Option<Record<'_>> {
         self.origin.view.records_from(self.at).next()?.ok()
     }

@@ -1,9 +1,9 @@
 //! Handlers, the messages they get and the outcomes they give (runtime.md 2, 9 and 10).
 //!
-//! User code implements [`MessageHandler`], [`BatchHandler`] or [`BlockingHandler`] (or wraps a closure with
-//! [`handler_fn`], [`batch_fn`], [`blocking_fn`]) and hands it to a [`Subscription`], which erases its types. The
-//! runtime's side is the host machine: it queues what was fetched, decides what starts when, and
-//! judges what comes back.
+//! User code implements [`MessageHandler`], [`BatchHandler`] or [`BlockingHandler`] (or wraps a
+//! closure with [`handler_fn`], [`batch_fn`], [`blocking_fn`]) and hands it to a [`Subscription`],
+//! which erases its types. The runtime's side is the host machine: it queues what was fetched,
+//! decides what starts when, and judges what comes back.
 
 mod batch;
 mod batched;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// The fate of one record (runtime.md 2). New outcomes may be added, so matching needs a wildcard arm.
+/// The fate of one record (runtime.md 2). New outcomes may be added, so matching needs a wildcard
+/// arm.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
@@ -42,8 +43,8 @@ impl Outcome {
 /// The fate of one batch (runtime.md 2, H3).
 ///
 /// With partition ordering a record behind one that is not finished cannot be finished: entries of
-/// [`Each`](Self::Each) behind the first that is not [`Outcome::Done`] are ignored, and those records
-/// are offered again.
+/// [`Each`](Self::Each) behind the first that is not [`Outcome::Done`] are ignored, and those
+/// records are offered again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BatchOutcome {

@@ -32,8 +32,8 @@ impl Retry {
         }
     }
 
-    /// Number of attempts after which the exhausted action is taken. 0, the default, means none. A panic
-    /// counts twice.
+    /// Number of attempts after which the exhausted action is taken. 0, the default, means none. A
+    /// panic counts twice.
     #[must_use]
     pub const fn ceiling(self, attempts: u32) -> Self {
         Self {
@@ -47,7 +47,8 @@ impl Retry {
         self.ceiling > 0 && strikes >= self.ceiling
     }
 
-    /// Delay after failed attempt number `attempt` (from 1); `after` replaces the scheduled one, cut to the cap.
+    /// Delay after failed attempt number `attempt` (from 1); `after` replaces the scheduled one,
+    /// cut to the cap.
     pub fn delay(&self, attempt: u32, after: Option<Duration>, draw: Draw) -> Duration {
         match after {
             Some(after) => after.min(self.cap),

@@ -119,7 +119,8 @@ where
         }
     }
 
-    /// Works through one batch, keeping `cursor` behind the last finished record. `None` at its end.
+    /// Works through one batch, keeping `cursor` behind the last finished record. `None` at its
+    /// end.
     async fn work_batch(
         &self,
         work: &mut Work<'_>,
@@ -219,7 +220,8 @@ pub(crate) fn unfinished(work: &Work<'_>, outcome: Outcome) -> Verdict {
     }
 }
 
-/// An attempt that ends after it was cancelled has met its deadline, unless it still got its work done.
+/// An attempt that ends after it was cancelled has met its deadline, unless it still got its work
+/// done.
 pub(crate) fn timed_out(work: &Work<'_>, failure: Failure) -> Failure {
     if work.is_cancelled() && failure.cause != Cause::Panic {
         Failure {

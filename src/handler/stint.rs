@@ -1,8 +1,9 @@
 //! A stint: consecutive records of one partition that one task works through, unit by unit.
 //!
-//! Starting a task per record would cost more than most handlers do. So a task is given what is queued, and
-//! begins the next unit itself as long as units end in `Done`. Each unit is an attempt of its own, with its own
-//! outcome, deadline and panic; the first that does not end well ends the stint.
+//! Starting a task per record would cost more than most handlers do. So a task is given what is
+//! queued, and begins the next unit itself as long as units end in `Done`. Each unit is an attempt
+//! of its own, with its own outcome, deadline and panic; the first that does not end well ends the
+//! stint.
 
 use std::fmt;
 use std::sync::Arc;

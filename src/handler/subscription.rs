@@ -13,7 +13,8 @@ use crate::ids::TopicName;
 
 /// Topics, or one pattern, with everything needed to handle their records.
 ///
-/// Made by [`Subscription::topics`] or [`Subscription::pattern`]; what is not set follows the fleet's configuration.
+/// Made by [`Subscription::topics`] or [`Subscription::pattern`]; what is not set follows the
+/// fleet's configuration.
 ///
 /// ```
 /// use nearside::handler::{Outcome, Raw, Message, Context, Subscription, handler_fn};
@@ -49,8 +50,9 @@ impl Subscription {
         SubscriptionBuilder::new(Topics::Names(names))
     }
 
-    /// Subscribes to every topic whose whole name matches `pattern`, also to those created later. Syntax is that of
-    /// the `regex` crate, which is linear in time like RE2; a bad pattern is reported when the fleet starts.
+    /// Subscribes to every topic whose whole name matches `pattern`, also to those created later.
+    /// Syntax is that of the `regex` crate, which is linear in time like RE2; a bad pattern is
+    /// reported when the fleet starts.
     pub fn pattern(pattern: impl Into<String>) -> SubscriptionBuilder {
         SubscriptionBuilder::new(Topics::Pattern(pattern.into()))
     }
@@ -73,8 +75,8 @@ impl Subscription {
     /// Checks what the types could not.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for an empty topic list, a bad pattern, or a concurrency that the ordering does not
-    /// allow.
+    /// [`ErrorKind::Config`] for an empty topic list, a bad pattern, or a concurrency that the
+    /// ordering does not allow.
     pub fn check(&self) -> Result<(), Error> {
         self.topics.matcher()?;
         match (
@@ -84,8 +86,8 @@ impl Subscription {
             (Ordering::Partition, Some(concurrency)) if concurrency != 1 => Err(Error::new(
                 ErrorKind::Config,
                 format!(
-                    "concurrency={concurrency} clashes with ordering=partition, which handles one unit of \
-                     a partition at a time; set concurrency=1"
+                    "concurrency={concurrency} clashes with ordering=partition, where one unit of a \
+                     partition runs at a time; set concurrency=1"
                 ),
             )),
             (Ordering::Partition, _) => Ok(()),
@@ -250,15 +252,16 @@ impl<C: Codec> SubscriptionBuilder<C> {
         self
     }
 
-    /// Sets how many units of one partition may be in hand. Default, and the only value that goes with
-    /// [`Ordering::Partition`]: 1.
+    /// Sets how many units of one partition may be in hand. Default, and the only value that goes
+    /// with [`Ordering::Partition`]: 1.
     #[must_use]
     pub fn concurrency(mut self, units: u32) -> Self {
         self.policy.concurrency = Some(units);
         self
     }
 
-    /// Sets how long an attempt may take before it is cancelled. Default: 60 s. Zero means any time.
+    /// Sets how long an attempt may take before it is cancelled. Default: 60 s. Zero means any
+    /// time.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.policy.deadline = Some(deadline);

@@ -1,8 +1,8 @@
 //! What an attempt and the host that started it share: progress one way, cancellation the other.
 //!
-//! One task works through a whole stint of units, so both sides name a unit by the number of records of the
-//! stint that were finished before it began. Everything is atomics but for the wakers of tasks that wait for
-//! cancellation.
+//! One task works through a whole stint of units, so both sides name a unit by the number of
+//! records of the stint that were finished before it began. Everything is atomics but for the
+//! wakers of tasks that wait for cancellation.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -53,7 +53,8 @@ pub(crate) struct Sight {
 pub(crate) enum Began {
     /// Not yet: the task waits for a thread.
     NotYet,
-    /// The clock was not read: most units end without ever waiting, and reading it costs as much as they do.
+    /// The clock was not read: most units end without ever waiting, and reading it costs as much as
+    /// they do.
     Untimed,
     /// At this moment.
     At(Moment),
@@ -172,8 +173,8 @@ impl Tether {
         self.wake();
     }
 
-    /// Ends the authority of the task: whatever it finishes from now on counts for nothing. Returns the number of
-    /// records that were finished in time.
+    /// Ends the authority of the task: whatever it finishes from now on counts for nothing. Returns
+    /// the number of records that were finished in time.
     pub(crate) fn sever(&self) -> u32 {
         let finished = count(self.word.fetch_or(SEVERED, AcqRel));
         self.cancel_all();

@@ -6,12 +6,12 @@ use std::marker::PhantomData;
 
 use crate::handler::{Batch, BatchOutcome, Context, HandlerError, Message, Outcome};
 
-/// Handles records one at a time. With [`Ordering::Partition`](crate::handler::Ordering::Partition) the next
-/// record of a partition begins after the one before it was finished.
+/// Handles records one at a time. With [`Ordering::Partition`](crate::handler::Ordering::Partition)
+/// the next record of a partition begins after the one before it was finished.
 ///
-/// Runs on the handler pool. An error becomes an outcome by [`Classify`](crate::handler::Classify), a panic
-/// a retry; neither touches other partitions. When the fleet gives up an attempt (deadline and grace passed,
-/// partition lost) its future is dropped at the next await.
+/// Runs on the handler pool. An error becomes an outcome by [`Classify`](crate::handler::Classify),
+/// a panic a retry; neither touches other partitions. When the fleet gives up an attempt (deadline
+/// and grace passed, partition lost) its future is dropped at the next await.
 pub trait MessageHandler<T>: Send + Sync + 'static {
     /// Handles one record.
     ///

@@ -25,7 +25,8 @@ pub(crate) struct Work<'a> {
     yielded: Moment,
     /// Units since the clock was read.
     unread: u32,
-    /// Every unit is timed: those of blocking handlers, which never wait in a way that could be seen.
+    /// Every unit is timed: those of blocking handlers, which never wait in a way that could be
+    /// seen.
     timed: bool,
 }
 
@@ -47,7 +48,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Whether the first unit may begin: the host may have thought better of it while the task waited for a thread.
+    /// Whether the first unit may begin: the host may have thought better of it while the task
+    /// waited for a thread.
     pub(crate) fn leave(&self) -> Leave {
         self.tether.leave()
     }

@@ -95,8 +95,8 @@ impl Hand {
         !self.released && self.partition == *partition
     }
 
-    /// Ends its authority for good: whatever it comes to, nothing follows from it. True if its task must be aborted
-    /// after the grace.
+    /// Ends its authority for good: whatever it comes to, nothing follows from it. True if its task
+    /// must be aborted after the grace.
     pub(super) fn fence(&mut self) -> bool {
         let (first, aborted) = match self.phase {
             Phase::Running { .. } | Phase::Overdue { .. } | Phase::Expelled => (true, false),

@@ -14,12 +14,12 @@ use crate::records::{BatchError, BatchView};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StintId(pub u64);
 
-/// Something that happened. Inputs that name another assignment epoch than the one in force are dropped and
-/// counted (runtime.md P1).
+/// Something that happened. Inputs that name another assignment epoch than the one in force are
+/// dropped and counted (runtime.md P1).
 #[derive(Debug)]
 pub enum Input {
-    /// A partition was assigned; its records go to `handler`. Replaces an earlier assignment, whose attempts are
-    /// fenced.
+    /// A partition was assigned; its records go to `handler`. Replaces an earlier assignment, whose
+    /// attempts are fenced.
     Assign {
         /// Whom it belongs to.
         assignment: Assignment,
@@ -28,8 +28,8 @@ pub enum Input {
         /// How they are handled.
         handling: Handling,
     },
-    /// Batches were fetched, in offset order and behind those delivered before. They must be open, that is not
-    /// compressed.
+    /// Batches were fetched, in offset order and behind those delivered before. They must be open,
+    /// that is not compressed.
     Deliver {
         /// The partition.
         partition: TopicPartition,
@@ -38,8 +38,8 @@ pub enum Input {
         /// The batches.
         views: Vec<BatchView>,
     },
-    /// The task of a stint ended. `None` if it ended without a result: aborted, or destroyed by a panic in a
-    /// destructor.
+    /// The task of a stint ended. `None` if it ended without a result: aborted, or destroyed by a
+    /// panic in a destructor.
     Settled {
         /// The stint.
         stint: StintId,
@@ -55,10 +55,12 @@ pub enum Input {
         /// Whether it is shut now.
         shut: bool,
     },
-    /// The group moved to another generation or member epoch; fencing tokens of later attempts carry it.
+    /// The group moved to another generation or member epoch; fencing tokens of later attempts
+    /// carry it.
     Generation(Generation),
-    /// Revoke or quiesce (runtime.md 8, steps 1 to 3): drop what was not started, wait for what is in hand, then
-    /// cancel, then abandon. Answered by [`Output::Drained`]. A second one can only shorten the time.
+    /// Revoke or quiesce (runtime.md 8, steps 1 to 3): drop what was not started, wait for what is
+    /// in hand, then cancel, then abandon. Answered by [`Output::Drained`]. A second one can only
+    /// shorten the time.
     Drain {
         /// The partition.
         partition: TopicPartition,
@@ -74,16 +76,16 @@ pub enum Input {
         /// Its assignment.
         epoch: AssignmentEpoch,
     },
-    /// The position was moved by a seek, a reset or a truncation: drop the queue, fence what is in hand. What is
-    /// delivered from now on belongs to the new position.
+    /// The position was moved by a seek, a reset or a truncation: drop the queue, fence what is in
+    /// hand. What is delivered from now on belongs to the new position.
     Rewind {
         /// The partition.
         partition: TopicPartition,
         /// Its assignment.
         epoch: AssignmentEpoch,
     },
-    /// The assignment ended. Whatever is in hand is fenced and cancelled, and aborted after the grace (runtime.md 8,
-    /// lost). Answered by [`Output::Ended`] once nothing of it runs.
+    /// The assignment ended. Whatever is in hand is fenced and cancelled, and aborted after the
+    /// grace (runtime.md 8, lost). Answered by [`Output::Ended`] once nothing of it runs.
     End {
         /// The partition.
         partition: TopicPartition,
@@ -156,7 +158,8 @@ pub enum Output {
         /// The assignment that ended.
         epoch: AssignmentEpoch,
     },
-    /// A batch cannot be read at this record. Nothing of the partition starts until it is rewound or ended.
+    /// A batch cannot be read at this record. Nothing of the partition starts until it is rewound
+    /// or ended.
     Unreadable {
         /// The partition.
         partition: TopicPartition,
@@ -238,8 +241,8 @@ pub enum Event {
         /// First record of the unit.
         offset: Offset,
     },
-    /// An aborted attempt is still alive: its handler blocks a thread. Unless the assignment ended, the partition
-    /// stands still until it ends.
+    /// An aborted attempt is still alive: its handler blocks a thread. Unless the assignment ended,
+    /// the partition stands still until it ends.
     Stuck {
         /// The partition.
         partition: TopicPartition,
@@ -271,7 +274,8 @@ pub struct Settings {
     pub stint_bytes_max: usize,
     /// Time after which a stint begins no further unit (default 100 ms).
     pub stint_time: Duration,
-    /// Unstarted records of one partition at which its queue is full (`max.poll.records`; default 500).
+    /// Unstarted records of one partition at which its queue is full (`max.poll.records`; default
+    /// 500).
     pub queue_records: usize,
     /// Unstarted bytes of one partition at which its queue is full (default 1 MiB).
     pub queue_bytes: usize,
@@ -281,7 +285,8 @@ pub struct Settings {
     pub unit_bytes: usize,
     /// Time between cancelling an attempt and aborting it (`handler.cancel.grace.ms`; default 5 s).
     pub cancel_grace: Duration,
-    /// Time an aborted attempt may live before it counts as stuck (`handler.abandon.wait.ms`; default 60 s).
+    /// Time an aborted attempt may live before it counts as stuck (`handler.abandon.wait.ms`;
+    /// default 60 s).
     pub abandon_wait: Duration,
 }
 

@@ -1,8 +1,8 @@
 //! The host machine: queues per partition, attempts in hand, deadlines and retries.
 //!
 //! One host serves all partitions of a data arbiter. It never runs user code: it names the work
-//! ([`Output::Start`]) and is told how it ended ([`Input::Settled`]). The contract is that of every machine here:
-//! one input, then drain the outputs, then wait until the next deadline.
+//! ([`Output::Start`]) and is told how it ended ([`Input::Settled`]). The contract is that of every
+//! machine here: one input, then drain the outputs, then wait until the next deadline.
 
 mod agenda;
 mod fence;
@@ -66,7 +66,8 @@ pub struct Facts {
 }
 
 impl Host {
-    /// A host without partitions. `clock` is what attempts read; the machine itself goes by the moments it is given.
+    /// A host without partitions. `clock` is what attempts read; the machine itself goes by the
+    /// moments it is given.
     pub fn new(settings: Settings, clock: Arc<dyn Clock>) -> Self {
         Self {
             settings,

@@ -8,8 +8,8 @@ use crate::handler::stint::{Place, advance};
 use crate::ids::{LeaderEpoch, Offset};
 use crate::records::{BatchView, RecordCursor};
 
-/// Batches in offset order. Those at the front may be in the hands of a stint; they stay here until it settles,
-/// so that nothing is lost with it.
+/// Batches in offset order. Those at the front may be in the hands of a stint; they stay here until
+/// it settles, so that nothing is lost with it.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     origins: VecDeque<Arc<Origin>>,
@@ -146,7 +146,8 @@ impl Queue {
         self.waiting_bytes
     }
 
-    /// A stint may end right behind the last record of a batch; nothing of that batch is left to do.
+    /// A stint may end right behind the last record of a batch; nothing of that batch is left to
+    /// do.
     fn drop_finished_front(&mut self, position: Offset) {
         let finished = self.cursor.is_some()
             && self

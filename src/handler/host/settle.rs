@@ -148,7 +148,8 @@ impl Host {
         }));
     }
 
-    /// Lets the head wait for its next attempt, and the partition with it. A drain does not wait for that.
+    /// Lets the head wait for its next attempt, and the partition with it. A drain does not wait
+    /// for that.
     fn back_off(
         &mut self,
         partition: &TopicPartition,
@@ -259,8 +260,8 @@ impl Host {
         }
     }
 
-    /// An aborted task still lives. A fenced one is waited for no longer; beside one whose record is still ours
-    /// nothing may start, since the record would be in work twice.
+    /// An aborted task still lives. A fenced one is waited for no longer; beside one whose record
+    /// is still ours nothing may start, since the record would be in work twice.
     fn stuck(&mut self, stint: StintId, partition: &TopicPartition) {
         let Some(hand) = self.hands.get_mut(&stint) else {
             return;

@@ -20,8 +20,8 @@ pub(super) struct Slot {
     pub(super) gates: BTreeSet<Gate>,
     pub(super) phase: Phase,
     pub(super) tries: Tries,
-    /// The stint in hand, one given up included as long as it lives: no second attempt of a record starts
-    /// beside it (runtime.md A1).
+    /// The stint in hand, one given up included as long as it lives: no second attempt of a record
+    /// starts beside it (runtime.md A1).
     pub(super) in_hand: Option<StintId>,
     /// Whether it waits in line for a permit.
     pub(super) in_line: bool,

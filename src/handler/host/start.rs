@@ -20,7 +20,8 @@ impl Host {
         }
     }
 
-    /// Starts what is in line, as far as permits go. A partition whose pool is used up goes to the end.
+    /// Starts what is in line, as far as permits go. A partition whose pool is used up goes to the
+    /// end.
     pub(super) fn start_all(&mut self, now: Moment) {
         for _ in 0..self.line.len() {
             if self.stints_in_hand >= self.settings.stints_max

@@ -30,7 +30,8 @@ impl Drop for Alive {
     }
 }
 
-/// A handler whose first attempt of record 1 takes ten seconds. It honours cancellation, if `polite`.
+/// A handler whose first attempt of record 1 takes ten seconds. It honours cancellation, if
+/// `polite`.
 fn slow_once(rig: &Rig, seen: &Log<(i64, u32)>, polite: bool) -> Subscription {
     let (clock, seen) = (Arc::clone(&rig.clock), Arc::clone(seen));
     let alive = Arc::default();
