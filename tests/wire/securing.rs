@@ -1,0 +1,279 @@
+//! TLS and SASL as the machine sees them: order, refusals, renewal, and no secret in sight.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use nearside::wire::{
+    ApiKey, Challenge, Class, Input, Outcome, Output, Reason, RequestFailure, SaslStep, Security,
+    Settings, SocketId, StateName, TlsFailure,
+};
+
+use crate::asking::request;
+use crate::rig::Rig;
+use crate::samples;
+
+fn secured(tls: bool, sasl: bool) -> Rig {
+    let security = Security {
+        tls,
+        sasl: sasl.then(|| "SCRAM-SHA-512".into()),
+    };
+    let mut rig = Rig::new(
+        Class::Control,
+        Settings {
+            security,
+            ..Settings::default()
+        },
+    );
+    rig.request(1, request(ApiKey::Metadata));
+    rig
+}
+
+fn token(rig: &mut Rig, socket: SocketId, text: &'static str) {
+    let step = SaslStep::Token(Bytes::from_static(text.as_bytes()));
+    rig.feed(Input::Sasl { socket, step });
+}
+
+fn accepted(lifetime_ms: i64) -> Bytes {
+    let response = kafka_protocol::messages::SaslAuthenticateResponse::default()
+        .with_auth_bytes(Bytes::from_static(b"challenge"))
+        .with_session_lifetime_ms(lifetime_ms);
+    samples::encode(&response, 2)
+}
+
+fn mechanism_offered() -> Bytes {
+    let response = kafka_protocol::messages::SaslHandshakeResponse::default()
+        .with_mechanisms(vec![samples::text("SCRAM-SHA-512")]);
+    samples::encode(&response, 1)
+}
+
+/// Runs the exchange from ApiVersions to Ready.
+fn authenticate(rig: &mut Rig, lifetime_ms: i64) -> SocketId {
+    let socket = rig.dial();
+    let versions = rig.ask();
+    rig.answer_sample(&versions);
+    exchange(rig, socket, lifetime_ms);
+    assert_eq!(rig.connection.state(), StateName::VersionsPost);
+    let versions = rig.ask();
+    rig.answer_sample(&versions);
+    assert_eq!(rig.connection.state(), StateName::Ready);
+    socket
+}
+
+/// Handshake, two rounds, done.
+fn exchange(rig: &mut Rig, socket: SocketId, lifetime_ms: i64) {
+    let handshake = rig.ask();
+    assert_eq!(
+        (handshake.api, handshake.version),
+        (ApiKey::SaslHandshake, 1)
+    );
+    rig.answer(&handshake, &mechanism_offered());
+    for text in ["client-first", "client-final"] {
+        token(rig, socket, text);
+        let ask = rig.ask();
+        assert_eq!((ask.api, ask.version), (ApiKey::SaslAuthenticate, 2));
+        rig.answer(&ask, &accepted(lifetime_ms));
+    }
+    rig.feed(Input::Sasl {
+        socket,
+        step: SaslStep::Done,
+    });
+}
+
+/// wire.md A7
+#[test]
+fn exactly_one_version_exchange_succeeds_before_the_handshake() {
+    let mut rig = secured(false, true);
+    rig.dial();
+    let first = rig.ask();
+    rig.answer(
+        &first,
+        &Bytes::from_static(&[0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 2]),
+    );
+    let second = rig.ask();
+    rig.answer_sample(&second);
+    assert_eq!((first.version, second.version), (4, 2));
+    assert_eq!(rig.connection.state(), StateName::Handshake);
+    assert_eq!(rig.ask().api, ApiKey::SaslHandshake);
+}
+
+#[test]
+fn the_exchange_runs_in_order_and_requests_follow_it() {
+    let mut rig = secured(false, true);
+    authenticate(&mut rig, 0);
+    assert_eq!(rig.ask().api, ApiKey::Metadata);
+    let challenge = Some(Challenge(Bytes::from_static(b"challenge")));
+    let sasl: Vec<_> = rig
+        .others
+        .iter()
+        .map(|output| match output {
+            Output::Sasl { challenge, .. } => challenge.clone(),
+            other => panic!("unexpected {other:?}"),
+        })
+        .collect();
+    assert_eq!(sasl, [None, challenge.clone(), challenge]);
+}
+
+#[test]
+fn a_mechanism_not_offered_names_what_is() {
+    let mut rig = secured(false, true);
+    rig.dial();
+    let versions = rig.ask();
+    rig.answer_sample(&versions);
+    let handshake = rig.ask();
+    rig.answer_sample(&handshake);
+    let why = "mechanism not offered; broker offers PLAIN, SCRAM-SHA-512".to_owned();
+    let refused = Err((Outcome::NotWritten, RequestFailure::Authentication(why)));
+    assert_eq!(rig.ends(), [(1, refused)]);
+    let wait = rig.wait().as_millis();
+    assert!((800..=1_200).contains(&wait), "{wait}");
+}
+
+#[test]
+fn refused_credentials_wait_from_1_to_60_seconds_and_are_never_hot() {
+    let mut rig = secured(false, true);
+    let mut waits = Vec::new();
+    for turn in 0..9 {
+        rig.request(10 + turn, request(ApiKey::Metadata));
+        let socket = rig.dial();
+        let versions = rig.ask();
+        rig.answer_sample(&versions);
+        let handshake = rig.ask();
+        rig.answer(&handshake, &mechanism_offered());
+        token(&mut rig, socket, "wrong");
+        let ask = rig.ask();
+        rig.answer(&ask, &samples::body(ApiKey::SaslAuthenticate, 2, 0));
+        assert_eq!(rig.last_reason(), &Reason::Trust("no".to_owned()));
+        waits.push(rig.wait().as_millis());
+        rig.advance(rig.wait());
+    }
+    assert!((800..=1_200).contains(&waits[0]), "{waits:?}");
+    assert!((48_000..=72_000).contains(&waits[8]), "{waits:?}");
+}
+
+#[test]
+fn an_exchange_without_an_end_is_refused_after_four_rounds() {
+    let mut rig = secured(false, true);
+    let socket = rig.dial();
+    let versions = rig.ask();
+    rig.answer_sample(&versions);
+    let handshake = rig.ask();
+    rig.answer(&handshake, &mechanism_offered());
+    for _ in 0..4 {
+        token(&mut rig, socket, "again");
+        let ask = rig.ask();
+        rig.answer(&ask, &accepted(0));
+    }
+    token(&mut rig, socket, "again");
+    assert!(rig.asks.is_empty());
+    assert_eq!(rig.connection.state(), StateName::Backoff);
+}
+
+/// wire.md A23
+#[test]
+fn a_session_is_renewed_at_80_to_92_percent_alone_on_the_wire() {
+    let mut rig = secured(false, true);
+    let socket = authenticate(&mut rig, 60_000);
+    let metadata = rig.ask();
+    let began = rig.now;
+    rig.answer_sample(&metadata);
+    rig.advance_ms(47_999);
+    rig.request(2, request(ApiKey::Metadata));
+    let in_flight = rig.ask();
+    while rig.connection.state() == StateName::Ready {
+        rig.advance(rig.wait());
+    }
+    let share = rig.now.since(began).as_millis();
+    assert!((48_000..=55_200).contains(&share), "{share}");
+    rig.request(3, request(ApiKey::Metadata));
+    assert!(rig.asks.is_empty(), "what is in flight drains first");
+    rig.answer_sample(&in_flight);
+    exchange(&mut rig, socket, 60_000);
+    assert_eq!(rig.connection.state(), StateName::Ready);
+    let follows = rig.ask();
+    rig.answer_sample(&follows);
+    assert_eq!(rig.ends(), [(1, Ok(())), (2, Ok(())), (3, Ok(()))]);
+}
+
+/// wire.md A24
+#[test]
+fn a_request_that_outlasts_the_session_asks_for_a_second_connection() {
+    let mut rig = secured(false, true);
+    authenticate(&mut rig, 20_000);
+    rig.others.clear();
+    let _join = rig.ask();
+    rig.advance_ms(20_000);
+    assert_eq!(rig.connection.state(), StateName::Reauth);
+    assert_eq!(rig.others, [Output::TwinWanted]);
+}
+
+#[test]
+fn a_refused_certificate_is_a_matter_of_trust_and_a_reset_one_of_addresses() {
+    let mut rig = secured(true, false);
+    rig.resolve(&[1, 2]);
+    let first = rig.open();
+    assert_eq!(rig.connection.state(), StateName::Tls);
+    let lost = Err(TlsFailure::Lost("reset".to_owned()));
+    rig.feed(Input::Tls {
+        socket: first,
+        result: lost,
+    });
+    let second = rig.open();
+    let refused = Err(TlsFailure::Trust("unknown issuer".to_owned()));
+    rig.feed(Input::Tls {
+        socket: second,
+        result: refused,
+    });
+    assert_eq!(
+        rig.last_reason(),
+        &Reason::Trust("unknown issuer".to_owned())
+    );
+    assert!(rig.wait() >= Duration::from_millis(800));
+}
+
+#[test]
+fn a_plaintext_listener_is_named_under_tls() {
+    let mut rig = secured(true, false);
+    let socket = rig.dial();
+    rig.feed(Input::Tls {
+        socket,
+        result: Err(TlsFailure::NotTls),
+    });
+    assert_eq!(
+        rig.last_reason().to_string(),
+        "is this a plaintext listener?"
+    );
+    assert_eq!(rig.wait(), Duration::from_secs(30));
+}
+
+/// wire.md A26
+#[test]
+fn a_client_certificate_refused_after_the_handshake_is_an_authentication_failure() {
+    let mut rig = secured(true, false);
+    let socket = rig.dial();
+    rig.feed(Input::Tls {
+        socket,
+        result: Ok(true),
+    });
+    assert_eq!(rig.connection.state(), StateName::VersionsPre);
+    rig.lose(socket, 60);
+    assert!(matches!(rig.last_reason(), Reason::Trust(why) if why.contains("client certificate")));
+}
+
+/// wire.md A28
+#[test]
+fn no_token_is_printed() {
+    let step = SaslStep::Token(Bytes::from_static(b"hunter2"));
+    let socket = SocketId(1);
+    let challenge = Some(Challenge(Bytes::from_static(b"hunter2")));
+    let ask = nearside::wire::api::sasl_authenticate::Request {
+        token: Bytes::from_static(b"hunter2"),
+    };
+    let printed = format!(
+        "{:?} {:?} {:?}",
+        Input::Sasl { socket, step },
+        Output::Sasl { socket, challenge },
+        nearside::wire::Request::from(ask),
+    );
+    assert!(!printed.contains("hunter2"), "{printed}");
+    assert_eq!(printed.matches("[redacted]").count(), 3);
+}
