@@ -112,7 +112,7 @@ impl ClassicMember {
         match answer {
             Err(why) => self.find_and_rejoin("JoinGroup", why, facts),
             Ok(answer) => match Verdict::of(answer.error) {
-                Verdict::Good => self.enter_round(answer, facts),
+                Verdict::Good => self.enter_round(&answer, facts),
                 Verdict::TakeId => self.phase = Phase::Waiting,
                 verdict @ (Verdict::Find
                 | Verdict::Backoff
@@ -127,7 +127,7 @@ impl ClassicMember {
         }
     }
 
-    fn enter_round(&mut self, answer: join_group::Response, facts: Facts<'_>) {
+    fn enter_round(&mut self, answer: &join_group::Response, facts: Facts<'_>) {
         let assignor = answer
             .protocol
             .as_deref()

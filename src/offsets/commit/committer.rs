@@ -3,45 +3,44 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::io::{Due, Event, FlushId, Input, Observed, Output, Settings};
-use super::judge::Verdict;
 use super::row::{Observation, Row, next_turn};
-use crate::group::{Assigned, NoAnswer, Standing, To, Token};
+use crate::group::{Assigned, Standing, To, Token};
 use crate::ids::{Draw, Generation, Moment, TopicPartition};
 use crate::wire::api::offset_commit;
-use crate::wire::{ErrorCode, Response};
 
 /// Commits the watermarks of all partitions of one group. See the [module page](super) for what its host does.
 #[derive(Debug)]
 pub struct Committer {
-    settings: Settings,
-    standing: Standing,
-    reachable: bool,
+    pub(super) settings: Settings,
+    pub(super) standing: Standing,
+    pub(super) reachable: bool,
     /// No request leaves with this generation or an older one: a rebalance runs, or the member judges.
-    held_at: Option<Generation>,
-    rows: BTreeMap<TopicPartition, Row>,
+    pub(super) held_at: Option<Generation>,
+    pub(super) rows: BTreeMap<TopicPartition, Row>,
     due: BTreeSet<(Moment, TopicPartition)>,
-    out: BTreeMap<Token, Request>,
-    flushes: BTreeMap<FlushId, Flush>,
+    pub(super) out: BTreeMap<Token, Request>,
+    pub(super) flushes: BTreeMap<FlushId, Flush>,
     /// Since when commits wait without any being accepted.
     waiting_since: Option<Moment>,
     told_late: bool,
     last_token: u64,
-    outputs: VecDeque<Output>,
+    pub(super) outputs: VecDeque<Output>,
 }
 
 #[derive(Clone, Debug)]
-struct Request {
-    generation: Generation,
-    rows: Vec<TopicPartition>,
+pub(super) struct Request {
+    pub(super) token: Token,
+    pub(super) generation: Generation,
+    pub(super) rows: Vec<TopicPartition>,
 }
 
 #[derive(Clone, Debug)]
-struct Flush {
-    members: BTreeSet<TopicPartition>,
+pub(super) struct Flush {
+    pub(super) members: BTreeSet<TopicPartition>,
     /// The members whose newest state is not accepted yet.
-    waiting: BTreeMap<TopicPartition, Assigned>,
-    failed: Vec<Assigned>,
-    until: Moment,
+    pub(super) waiting: BTreeMap<TopicPartition, Assigned>,
+    pub(super) failed: Vec<Assigned>,
+    pub(super) until: Moment,
 }
 
 impl Committer {
@@ -161,7 +160,7 @@ impl Committer {
     }
 
     /// Puts a row with a wanted state in line, unless its last state is still out.
-    fn schedule(&mut self, partition: &TopicPartition, soon: bool, now: Moment) {
+    pub(super) fn schedule(&mut self, partition: &TopicPartition, soon: bool, now: Moment) {
         let Some(row) = self.rows.get(partition) else {
             return;
         };
@@ -177,7 +176,7 @@ impl Committer {
         self.line_up(partition, at);
     }
 
-    fn line_up(&mut self, partition: &TopicPartition, at: Moment) {
+    pub(super) fn line_up(&mut self, partition: &TopicPartition, at: Moment) {
         let Some(row) = self.rows.get_mut(partition) else {
             return;
         };
@@ -185,48 +184,6 @@ impl Committer {
             self.due.remove(&(before, partition.clone()));
         }
         self.due.insert((at, partition.clone()));
-    }
-
-    fn flush(&mut self, id: FlushId, partitions: Vec<Assigned>, until: Moment, now: Moment) {
-        let mut members = BTreeSet::new();
-        let mut waiting = BTreeMap::new();
-        for assigned in partitions {
-            let partition = assigned.partition.clone();
-            let Some(row) = self
-                .rows
-                .get(&partition)
-                .filter(|row| row.epoch == assigned.epoch)
-            else {
-                continue;
-            };
-            if !row.is_clean() {
-                self.schedule(&partition, true, now);
-                waiting.insert(partition.clone(), assigned);
-            }
-            members.insert(partition);
-        }
-        // Outside a membership there is nobody to commit for: a drain must not wait for it.
-        let until = if self.standing == Standing::Outside {
-            now
-        } else {
-            until
-        };
-        self.flushes.insert(
-            id,
-            Flush {
-                members,
-                waiting,
-                failed: Vec::new(),
-                until,
-            },
-        );
-        self.expire_flushes(now);
-    }
-
-    fn is_flushing(&self, partition: &TopicPartition) -> bool {
-        self.flushes
-            .values()
-            .any(|flush| flush.members.contains(partition))
     }
 
     fn forget(&mut self, partitions: &[Assigned]) {
@@ -296,6 +253,7 @@ impl Committer {
             self.out.insert(
                 token,
                 Request {
+                    token,
                     generation: identity.generation,
                     rows,
                 },
@@ -337,201 +295,7 @@ impl Committer {
         states
     }
 
-    fn on_answer(
-        &mut self,
-        token: Token,
-        result: Result<Response, NoAnswer>,
-        draw: Draw,
-        now: Moment,
-    ) {
-        let Some(request) = self.out.remove(&token) else {
-            return;
-        };
-        let errors: BTreeMap<TopicPartition, ErrorCode> = match result {
-            Ok(Response::OffsetCommit(answer)) => answer
-                .partitions
-                .into_iter()
-                .map(|row| {
-                    (
-                        TopicPartition {
-                            topic: row.topic,
-                            partition: row.partition,
-                        },
-                        row.error,
-                    )
-                })
-                .collect(),
-            Err(NoAnswer::Unsupported) => request
-                .rows
-                .iter()
-                .map(|row| (row.clone(), ErrorCode::UNSUPPORTED_VERSION))
-                .collect(),
-            // Committing twice is harmless, so an unknown outcome is simply tried again.
-            Ok(_) | Err(NoAnswer::Lost(_)) => request
-                .rows
-                .iter()
-                .map(|row| (row.clone(), ErrorCode::NOT_COORDINATOR))
-                .collect(),
-        };
-        self.split_if_too_large(&request, &errors);
-        let mut told = BTreeSet::new();
-        for partition in &request.rows {
-            // A row the answer leaves out is as good as refused.
-            let error = errors
-                .get(partition)
-                .copied()
-                .unwrap_or(ErrorCode::UNKNOWN_SERVER_ERROR);
-            self.judge(partition, token, error, &request, draw, now);
-            if told.insert(error) {
-                self.tell_once(error, request.generation);
-            }
-        }
-        self.note_progress(told.contains(&ErrorCode::NONE).then_some(now));
-    }
-
-    /// A request refused whole for its size is tried again in halves.
-    fn split_if_too_large(
-        &mut self,
-        request: &Request,
-        errors: &BTreeMap<TopicPartition, ErrorCode>,
-    ) {
-        let too_large = |error: &ErrorCode| Verdict::of(*error) == Verdict::Split;
-        let Some(error) = errors
-            .values()
-            .next()
-            .filter(|_| errors.values().all(too_large))
-        else {
-            return;
-        };
-        let partitions = request.rows.len();
-        for partition in &request.rows {
-            if let Some(row) = self.rows.get_mut(partition) {
-                row.rows_max = Some(partitions.div_ceil(2));
-            }
-        }
-        if partitions > 1 {
-            self.outputs.push_back(Output::Event(Event::CommitSplit {
-                partitions,
-                error: *error,
-            }));
-        }
-    }
-
-    /// Consequences that concern the whole request.
-    fn tell_once(&mut self, error: ErrorCode, generation: Generation) {
-        match Verdict::of(error) {
-            Verdict::Find => {
-                self.reachable = false;
-                self.outputs.push_back(Output::CoordinatorMoved);
-            }
-            Verdict::Hold | Verdict::Member => {
-                self.held_at = self.held_at.max(Some(generation));
-                self.outputs
-                    .push_back(Output::Refused { generation, error });
-            }
-            Verdict::Stored
-            | Verdict::Backoff
-            | Verdict::Split
-            | Verdict::Deleted
-            | Verdict::Forbidden => {}
-        }
-    }
-
-    fn judge(
-        &mut self,
-        partition: &TopicPartition,
-        token: Token,
-        error: ErrorCode,
-        request: &Request,
-        draw: Draw,
-        now: Moment,
-    ) {
-        let settings = &self.settings;
-        let Some(row) = self.rows.get_mut(partition) else {
-            return;
-        };
-        if row.out.as_ref().is_none_or(|(out, _)| *out != token) {
-            return;
-        }
-        let verdict = Verdict::of(error);
-        let at = match verdict {
-            Verdict::Stored => {
-                let stored = row.accept();
-                self.outputs.extend(stored.map(Output::Committed));
-                if row.is_clean() {
-                    for flush in self.flushes.values_mut() {
-                        flush.waiting.remove(partition);
-                    }
-                } else {
-                    self.schedule(partition, self.is_flushing(partition), now);
-                }
-                return;
-            }
-            Verdict::Find | Verdict::Hold | Verdict::Member => {
-                row.take_back();
-                now
-            }
-            Verdict::Split if request.rows.len() > 1 => {
-                row.take_back();
-                now
-            }
-            Verdict::Split | Verdict::Backoff | Verdict::Deleted => {
-                row.reject(now);
-                now + settings.retry.delay(row.failures - 1, draw)
-            }
-            Verdict::Forbidden => {
-                row.reject(now);
-                now + settings.forbidden.delay(row.failures - 1, draw)
-            }
-        };
-        if row.turns_stuck(now) {
-            let event = Event::CommitStuck {
-                partition: partition.clone(),
-                error,
-            };
-            self.outputs.push_back(Output::Event(event));
-        } else if row.failures == 1 {
-            let event = Event::CommitFailed {
-                partition: partition.clone(),
-                error,
-            };
-            self.outputs.push_back(Output::Event(event));
-        }
-        self.line_up(partition, at);
-        if matches!(verdict, Verdict::Deleted | Verdict::Forbidden) {
-            self.fail_in_flushes(partition);
-        }
-    }
-
-    /// A deleted topic, or one without permission, must not hold up a release.
-    fn fail_in_flushes(&mut self, partition: &TopicPartition) {
-        for flush in self.flushes.values_mut() {
-            flush.failed.extend(flush.waiting.remove(partition));
-        }
-    }
-
-    fn expire_flushes(&mut self, now: Moment) {
-        for flush in self.flushes.values_mut().filter(|flush| flush.until <= now) {
-            flush
-                .failed
-                .extend(std::mem::take(&mut flush.waiting).into_values());
-        }
-    }
-
-    fn end_flushes(&mut self) {
-        let is_over = |(id, flush): (&FlushId, &Flush)| flush.waiting.is_empty().then_some(*id);
-        let over: Vec<FlushId> = self.flushes.iter().filter_map(is_over).collect();
-        for id in over {
-            if let Some(flush) = self.flushes.remove(&id) {
-                self.outputs.push_back(Output::Flushed {
-                    id,
-                    unfinished: flush.failed,
-                });
-            }
-        }
-    }
-
-    fn note_progress(&mut self, accepted_at: Option<Moment>) {
+    pub(super) fn note_progress(&mut self, accepted_at: Option<Moment>) {
         if self.rows.values().all(Row::is_clean) {
             self.waiting_since = None;
             self.told_late = false;

@@ -9,7 +9,9 @@
 //! * gives [`Input::Forget`] when partitions are released (after their flush) or lost (before anything else);
 //! * passes [`Output::CoordinatorMoved`] and [`Output::Refused`] to the member.
 
+mod answer;
 mod committer;
+mod flush;
 mod io;
 mod judge;
 mod row;

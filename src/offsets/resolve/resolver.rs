@@ -350,16 +350,14 @@ impl Resolver {
     }
 
     fn take_open(&mut self, now: Moment) -> Option<(Lane, Vec<Key>)> {
-        let (lanes, out) = (&mut self.lanes, &self.out);
-        let (reachable, most) = (self.reachable, self.settings.fetch_in_flight_max);
-        let may = |lane: Lane| {
-            let out = out.values().filter(|sent| sent.lane.excludes(lane)).count();
-            match lane.target {
-                Target::Coordinator => reachable && out < most,
-                Target::Leader(_) => out == 0,
-            }
-        };
-        lanes.take(may, self.settings.fetch_rows_max, now)
+        let mut lanes = std::mem::take(&mut self.lanes);
+        let taken = lanes.take(
+            |lane| self.may_send(lane),
+            self.settings.fetch_rows_max,
+            now,
+        );
+        self.lanes = lanes;
+        taken
     }
 
     fn send(&mut self, lane: Lane, keys: Vec<Key>, facts: Facts<'_>) {
