@@ -51,7 +51,7 @@ impl Record {
 /// Encodes `records` as one uncompressed v2 batch with base offset 0 and no producer id; empty if
 /// there are no records. Duplicate header keys collapse to the last one.
 pub fn encode_batch(records: &[Record]) -> Bytes {
-    let wire: Vec<WireRecord> = (0_i64..).zip(records).map(to_wire).collect();
+    let wire: Vec<WireRecord> = (0_i32..).zip(records).map(to_wire).collect();
     let mut buffer = BytesMut::new();
     let options = RecordEncodeOptions {
         version: 2,
@@ -63,7 +63,7 @@ pub fn encode_batch(records: &[Record]) -> Bytes {
     buffer.freeze()
 }
 
-fn to_wire((offset, record): (i64, &Record)) -> WireRecord {
+fn to_wire((offset, record): (i32, &Record)) -> WireRecord {
     let header = |(key, value): &(String, Option<Bytes>)| {
         (StrBytes::from_string(key.clone()), value.clone())
     };
@@ -75,8 +75,9 @@ fn to_wire((offset, record): (i64, &Record)) -> WireRecord {
         producer_id: NO_PRODUCER_ID,
         producer_epoch: NO_PRODUCER_EPOCH,
         timestamp_type: TimestampType::Creation,
-        offset,
-        sequence: NO_SEQUENCE,
+        offset: i64::from(offset),
+        // The encoder starts a new batch where sequence and offset drift apart; the base stays "none".
+        sequence: NO_SEQUENCE.wrapping_add(offset),
         timestamp: record.timestamp_ms,
         key: record.key.clone(),
         value: record.value.clone(),

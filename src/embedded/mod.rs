@@ -39,6 +39,8 @@ mod partition;
 mod replication;
 mod serve;
 mod settings;
+#[cfg(test)]
+mod tests;
 mod topics;
 
 pub use api_key::Api;
