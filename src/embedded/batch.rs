@@ -184,6 +184,7 @@ mod tests {
         let bytes = encode_batch(&[Record::of("one"), Record::of("two").keyed("k")]);
         let header = Header::read(&bytes).expect("a valid header");
         assert_eq!((header.size, header.last_delta), (bytes.len(), 1));
+        assert_eq!((header.producer_id, header.base_sequence), (-1, -1));
         assert_eq!(header.verify(&bytes), Ok(()));
     }
 

@@ -147,6 +147,13 @@ impl Cluster {
         Ok(id)
     }
 
+    /// Whether somebody listens at the broker's address: it is not down and its link does not refuse.
+    pub fn accepts(&self, broker: BrokerId) -> bool {
+        self.brokers
+            .get(&broker)
+            .is_some_and(|broker| broker.health != Health::Down && broker.link != Link::Refused)
+    }
+
     /// Tells the cluster that the client closed `connection`; nothing comes out of it any more.
     pub fn disconnect(&mut self, connection: ConnectionId, now: Moment) {
         self.advance(now);
@@ -200,6 +207,11 @@ impl Cluster {
     /// What the cluster was made of.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Whether neither side has closed `connection`.
+    pub fn is_open(&self, connection: ConnectionId) -> bool {
+        self.connections.contains_key(&connection)
     }
 
     /// Number of open connections to `broker`.

@@ -34,6 +34,8 @@ mod fault_plan;
 mod faults;
 mod group;
 mod history;
+#[cfg(feature = "runtime")]
+pub mod listener;
 mod log;
 mod partition;
 mod replication;
