@@ -8,10 +8,12 @@
     reason = "a missing partition should fail the test"
 )]
 
+mod client;
 mod harness;
 mod lab;
 mod proxies;
 mod reader;
+mod wire;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -25,10 +27,14 @@ fn main() -> ExitCode {
     // One cluster, and faults in it: never two tests at a time.
     arguments.test_threads = Some(1);
     let lab = Arc::new(Lab::new());
-    let trials = [harness::trials(&lab), proxies::trials(&lab)]
-        .into_iter()
-        .flatten()
-        .collect();
+    let trials = [
+        harness::trials(&lab),
+        proxies::trials(&lab),
+        wire::trials(&lab),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     lab.close();
     conclusion.exit_code()

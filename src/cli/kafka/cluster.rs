@@ -2,21 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::process::{Child, Command};
 use std::time::Duration;
 
-use kafka_protocol::messages::alter_partition_reassignments_request::{
-    ReassignablePartition, ReassignableTopic,
-};
-use kafka_protocol::messages::elect_leaders_request::TopicPartitions;
-use kafka_protocol::messages::{AlterPartitionReassignmentsRequest, BrokerId, ElectLeadersRequest};
 use uuid::Uuid;
 
-use super::admin::{Admin, PartitionView, check, topic_name};
+use super::admin::Admin;
 use super::guard::Guard;
-use super::java::{Java, ProduceLoad};
+use super::java::Java;
 use super::node::{self, Node};
-use super::{KafkaError, Proxy, counters, until};
+use super::{KafkaError, Proxy, until};
 
 /// What to start.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,11 +33,11 @@ impl Default for Options {
 /// A running three-node, three-rack Kafka; dropping it ends the nodes and removes their files.
 #[derive(Debug)]
 pub struct Cluster {
-    nodes: Vec<Node>,
+    pub(super) nodes: Vec<Node>,
     proxies: BTreeMap<i32, Proxy>,
     java: Java,
     /// Kafka's tools, always of the default version: older ones lack what is needed here.
-    tools: Java,
+    pub(super) tools: Java,
     // Last, so that the nodes are gone before their directory goes.
     _guard: Guard,
 }
@@ -116,15 +110,24 @@ impl Cluster {
         self.proxies.get(&broker).ok_or_else(|| no_broker(broker))
     }
 
+    /// Where one broker's undisturbed listener is.
+    ///
+    /// # Errors
+    ///
+    /// [`KafkaError::Failed`] when there is no such broker.
+    pub fn address(&self, broker: i32) -> Result<SocketAddr, KafkaError> {
+        let node = self.nodes.iter().find(|node| node.plan.id == broker);
+        let node = node.ok_or_else(|| no_broker(broker))?;
+        Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, node.plan.plaintext)))
+    }
+
     /// A connection to one broker's undisturbed listener.
     ///
     /// # Errors
     ///
     /// [`KafkaError::Failed`] when it does not accept one.
     pub fn connect(&self, broker: i32) -> Result<Admin, KafkaError> {
-        let node = self.nodes.iter().find(|node| node.plan.id == broker);
-        let node = node.ok_or_else(|| no_broker(broker))?;
-        Admin::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, node.plan.plaintext)))
+        Admin::connect(self.address(broker)?)
     }
 
     /// A connection to any broker that is up.
@@ -198,186 +201,6 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits until every partition of `topic` satisfies `condition`, and returns them.
-    ///
-    /// # Errors
-    ///
-    /// [`KafkaError::Failed`] with the last state seen, after thirty seconds.
-    pub fn wait_partitions(
-        &self,
-        topic: &str,
-        what: &str,
-        condition: impl Fn(&PartitionView) -> bool,
-    ) -> Result<BTreeMap<i32, PartitionView>, KafkaError> {
-        until(&format!("{what} of {topic}"), SETTLE_LIMIT, || {
-            let views = self
-                .admin()
-                .and_then(|mut admin| admin.partitions(topic))
-                .map_err(|error| error.to_string())?;
-            if !views.is_empty() && views.values().all(&condition) {
-                return Ok(views);
-            }
-            Err(format!("{views:?}"))
-        })
-    }
-
-    /// Creates a topic with three replicas a partition, leaders and followers spread evenly, and waits until
-    /// all of them are in sync.
-    ///
-    /// # Errors
-    ///
-    /// [`KafkaError::Failed`] when the cluster refuses.
-    pub fn create_topic(&self, topic: &str, partitions: usize) -> Result<(), KafkaError> {
-        let mut order: Vec<i32> = self.racks().into_keys().collect();
-        let replicas = (0..partitions).map(|_| {
-            let replicas = order.clone();
-            order.rotate_left(1);
-            replicas
-        });
-        let replicas: Vec<Vec<i32>> = replicas.collect();
-        self.admin()?.create_topic(topic, &replicas, &[])?;
-        self.wait_partitions(topic, "all replicas in sync", |view| view.isr.len() == 3)?;
-        Ok(())
-    }
-
-    /// Moves the lead of one partition without any fault, and waits for it.
-    ///
-    /// # Errors
-    ///
-    /// [`KafkaError::Failed`] when the cluster refuses or `to` has no replica.
-    pub fn move_leader(&self, topic: &str, partition: i32, to: i32) -> Result<(), KafkaError> {
-        let mut admin = self.admin()?;
-        let mut replicas = admin
-            .partitions(topic)?
-            .remove(&partition)
-            .ok_or_else(|| KafkaError::failed(format!("{topic} has no partition {partition}")))?
-            .replicas;
-        replicas.sort_unstable_by_key(|id| (*id != to, *id));
-        let reassigned = ReassignablePartition::default()
-            .with_partition_index(partition)
-            .with_replicas(Some(replicas.into_iter().map(BrokerId).collect()));
-        let reassigned = ReassignableTopic::default()
-            .with_name(topic_name(topic))
-            .with_partitions(vec![reassigned]);
-        let request = AlterPartitionReassignmentsRequest::default().with_topics(vec![reassigned]);
-        let answer = admin.call(&request, 0)?;
-        check(
-            format_args!("reordering the replicas of {topic}-{partition}"),
-            answer.error_code,
-        )?;
-        for row in answer
-            .responses
-            .into_iter()
-            .flat_map(|topic| topic.partitions)
-        {
-            check(
-                format_args!("reordering the replicas of {topic}-{partition}"),
-                row.error_code,
-            )?;
-        }
-        self.elect_preferred(&mut admin, topic, partition)?;
-        until(
-            &format!("broker {to} leading {topic}-{partition}"),
-            SETTLE_LIMIT,
-            || {
-                let views = admin.partitions(topic).map_err(|error| error.to_string())?;
-                let leader = views.get(&partition).map(|view| view.leader);
-                if leader == Some(to) {
-                    Ok(())
-                } else {
-                    Err(format!("leader {leader:?}"))
-                }
-            },
-        )
-    }
-
-    fn elect_preferred(
-        &self,
-        admin: &mut Admin,
-        topic: &str,
-        partition: i32,
-    ) -> Result<(), KafkaError> {
-        let wanted = TopicPartitions::default()
-            .with_topic(topic_name(topic))
-            .with_partitions(vec![partition]);
-        let request = ElectLeadersRequest::default().with_topic_partitions(Some(vec![wanted]));
-        let answer = admin.call(&request, 2)?;
-        let rows = answer
-            .replica_election_results
-            .into_iter()
-            .flat_map(|row| row.partition_result);
-        for row in rows.filter(|row| row.error_code != ELECTION_NOT_NEEDED) {
-            check(
-                format_args!("electing the leader of {topic}-{partition}"),
-                row.error_code,
-            )?;
-        }
-        Ok(())
-    }
-
-    /// The log end offsets of a whole topic, each asked of its leader.
-    ///
-    /// # Errors
-    ///
-    /// [`KafkaError::Failed`] when a leader refuses.
-    pub fn end_offsets(&self, topic: &str) -> Result<BTreeMap<i32, i64>, KafkaError> {
-        let mut by_leader: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
-        for (partition, view) in self.admin()?.partitions(topic)? {
-            by_leader.entry(view.leader).or_default().push(partition);
-        }
-        let mut ends = BTreeMap::new();
-        for (leader, partitions) in by_leader {
-            ends.extend(self.connect(leader)?.end_offsets(topic, &partitions)?);
-        }
-        Ok(ends)
-    }
-
-    /// The record bytes every broker that is up sent to consumers of `topic` since it started.
-    ///
-    /// # Errors
-    ///
-    /// [`KafkaError::Failed`] when a broker's JMX port does not answer.
-    pub fn bytes_out(&self, topic: &str) -> Result<BTreeMap<i32, u64>, KafkaError> {
-        let up = || self.nodes.iter().filter(|node| node.is_up());
-        let ports: Vec<u16> = up().map(|node| node.plan.jmx).collect();
-        let counts = counters::bytes_out(&self.tools, &ports, topic)?;
-        Ok(up().map(|node| node.plan.id).zip(counts).collect())
-    }
-
-    /// Writes with Kafka's own producer and waits for it.
-    ///
-    /// # Errors
-    ///
-    /// [`KafkaError::Failed`] with its output when it fails.
-    pub fn produce(&self, load: &ProduceLoad) -> Result<(), KafkaError> {
-        let child = self.produce_in_background(load)?;
-        let output = child
-            .wait_with_output()
-            .map_err(KafkaError::doing("waiting for the performance producer"))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let text = [output.stdout, output.stderr].concat();
-        Err(KafkaError::failed(format!(
-            "producing failed: {}",
-            String::from_utf8_lossy(&text)
-        )))
-    }
-
-    /// Starts Kafka's own producer; the caller waits for it or kills it.
-    ///
-    /// # Errors
-    ///
-    /// [`KafkaError::Failed`] when it cannot be started.
-    pub fn produce_in_background(&self, load: &ProduceLoad) -> Result<Child, KafkaError> {
-        load.spawn(&self.tools, &self.bootstrap())
-    }
-
-    /// One of Kafka's command line programs by its class, ready for its arguments.
-    pub fn tool(&self, class: &str) -> Command {
-        self.tools.tool(class)
-    }
-
     /// Every node gets the same cluster id; three JVMs, so side by side.
     fn format(&self) -> Result<(), KafkaError> {
         // 22 characters of the URL-safe alphabet are 16 bytes when the last one has four zero bits.
@@ -449,5 +272,3 @@ fn no_broker(broker: i32) -> KafkaError {
 
 const DEFAULT_VERSION: &str = "4.4.0";
 const START_LIMIT: Duration = Duration::from_secs(60);
-const SETTLE_LIMIT: Duration = Duration::from_secs(30);
-const ELECTION_NOT_NEEDED: i16 = 84;

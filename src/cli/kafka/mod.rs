@@ -14,10 +14,12 @@ mod error;
 mod guard;
 mod jars;
 mod java;
+mod load;
 mod node;
 mod ports;
 mod proxy;
 mod settings;
+mod topics;
 mod wait;
 
 pub use admin::{Admin, BrokerView, PartitionView};
