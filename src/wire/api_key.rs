@@ -127,8 +127,8 @@ impl ApiKey {
         if self.is_flexible(version) { 2 } else { 1 }
     }
 
-    /// Version of the response header: 1 (tagged fields) at flexible versions, else 0. ApiVersions answers
-    /// with 0 at every version, since the asker may not know what it gets (KIP-511).
+    /// Version of the response header: 1 (tagged fields) at flexible versions, else 0. ApiVersions
+    /// answers with 0 at every version, since the asker may not know what it gets (KIP-511).
     pub const fn response_header(self, version: i16) -> i16 {
         match self {
             Self::ApiVersions => 0,

@@ -385,7 +385,8 @@ impl<'a> Cursor<'a> {
 
     /// The tagged fields at the end of a structure; nothing at versions without them.
     ///
-    /// `known` reads the tags it knows and answers whether it did. Each is confined to its own size.
+    /// `known` reads the tags it knows and answers whether it did. Each is confined to its own
+    /// size.
     pub(crate) fn tagged(
         &mut self,
         mut known: impl FnMut(&mut Self, u32) -> Read<bool>,

@@ -107,9 +107,10 @@ impl std::error::Error for FrameError {}
 
 /// Collects bytes of one socket and cuts them into frames.
 ///
-/// Push the tier of every answer before its request is written; append bytes to [`buffer`](Self::buffer);
-/// call [`next_frame`](Self::next_frame) until it answers `None`. A frame is a slice of what was received:
-/// nothing is copied. After an error the deframer answers the same error for ever.
+/// Push the tier of every answer before its request is written; append bytes to
+/// [`buffer`](Self::buffer); call [`next_frame`](Self::next_frame) until it answers `None`. A frame
+/// is a slice of what was received: nothing is copied. After an error the deframer answers the same
+/// error for ever.
 #[derive(Debug)]
 pub struct Deframer {
     buffer: BytesMut,
@@ -145,7 +146,8 @@ impl Deframer {
 
     /// The buffer to read into, with room worth a read.
     ///
-    /// It grows with what has arrived, never with what a length claims: 64 KiB at first, then doubling (F2).
+    /// It grows with what has arrived, never with what a length claims: 64 KiB at first, then
+    /// doubling (F2).
     pub fn buffer(&mut self) -> &mut BytesMut {
         let missing = self.missing();
         let spare = self.buffer.capacity() - self.buffer.len();

@@ -185,8 +185,9 @@ impl Response {
         }
     }
 
-    /// Whether the broker no longer serves the version asked (wire.md 5.5 scope): true for a Fetch, Produce,
-    /// Metadata or ListOffsets answer that is code 35 as a whole. Elsewhere 35 is an ordinary answer.
+    /// Whether the broker no longer serves the version asked (wire.md 5.5 scope): true for a Fetch,
+    /// Produce, Metadata or ListOffsets answer that is code 35 as a whole. Elsewhere 35 is an
+    /// ordinary answer.
     pub fn is_version_refusal(&self) -> bool {
         const REFUSED: ErrorCode = ErrorCode::UNSUPPORTED_VERSION;
         match self {

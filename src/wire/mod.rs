@@ -1,8 +1,8 @@
 //! Frames, versions, bounded decoders and the connection machine.
 //!
-//! [`Request`] and [`Response`] are plain data over the APIs in [`api`]; [`VersionTable`] says what one broker
-//! serves; a [`Deframer`] turns bytes into frames; a [`Connection`] turns requests into answers. Peer bytes never
-//! panic and never allocate on their word.
+//! [`Request`] and [`Response`] are plain data over the APIs in [`api`]; [`VersionTable`] says what
+//! one broker serves; a [`Deframer`] turns bytes into frames; a [`Connection`] turns requests into
+//! answers. Peer bytes never panic and never allocate on their word.
 //!
 //! # Hosting a connection
 //!
@@ -10,8 +10,8 @@
 //!
 //! 1. Hand in one [`Input`] with a random sample and the present moment: [`Connection::handle`].
 //! 2. Act on every output until [`Connection::poll_output`] answers `None`, in order.
-//! 3. Sleep until [`Connection::next_deadline`] or the next input. A passed deadline is [`Input::Tick`]; a tick
-//!    too many does no harm.
+//! 3. Sleep until [`Connection::next_deadline`] or the next input. A passed deadline is
+//!    [`Input::Tick`]; a tick too many does no harm.
 //!
 //! | output | the host |
 //! |---|---|
@@ -19,19 +19,21 @@
 //! | [`Output::Dial`] | opens a socket with a [`Deframer`] of its own, answers [`Input::Dialed`] |
 //! | [`Output::StartTls`] | shakes hands, answers [`Input::Tls`] |
 //! | [`Output::Sasl`] | steps the mechanism, answers [`Input::Sasl`] |
-//! | [`Output::Write`] | pushes the tier ([`Deframer::expect`]), **then** writes the bytes; several writes may be joined |
+//! | [`Output::Write`] | pushes the tier ([`Deframer::expect`]), **then** writes; may join writes |
 //! | [`Output::Close`] | closes the socket, or gives its dial up; needs no answer |
-//! | [`Output::Completed`] | gives the result to whom the [`Token`] belongs; each token comes exactly once |
-//! | [`Output::Throttled`] | hands [`Input::Mute`] to the broker's other data and control connections |
-//! | [`Output::TwinWanted`] | opens a second machine of this class, drains this one when that is ready |
+//! | [`Output::Completed`] | hands the result to the [`Token`]'s owner; each token comes once |
+//! | [`Output::Throttled`] | hands [`Input::Mute`] to the broker's data and control connections |
+//! | [`Output::TwinWanted`] | opens a second machine, drains this one when that is ready |
 //! | [`Output::Event`] | logs and counts |
 //!
-//! One task reads a socket: it fills [`Deframer::buffer`], hands every [`Deframer::next_frame`] in as
-//! [`Input::Frame`], and a deframer's error as [`Input::Broken`]. When reading or writing ends, both end, and the
-//! host hands in one [`Input::Lost`] with the number of bytes ever written: it decides which requests certainly
-//! never left. Inputs that name an earlier socket are ignored, so a late task does no harm.
+//! One task reads a socket: it fills [`Deframer::buffer`], hands every [`Deframer::next_frame`] in
+//! as [`Input::Frame`], and a deframer's error as [`Input::Broken`]. When reading or writing ends,
+//! both end, and the host hands in one [`Input::Lost`] with the number of bytes ever written: it
+//! decides which requests certainly never left. Inputs that name an earlier socket are ignored, so
+//! a late task does no harm.
 //!
-//! Requests may be handed in at any time in any state: they wait, and end by their own deadline whatever happens.
+//! Requests may be handed in at any time in any state: they wait, and end by their own deadline
+//! whatever happens.
 
 pub mod api;
 mod api_key;

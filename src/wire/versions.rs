@@ -100,7 +100,8 @@ pub const fn is_required(api: ApiKey) -> bool {
     }
 }
 
-/// What one broker serves, as one connection was told. Never shared between connections (wire.md 5.5).
+/// What one broker serves, as one connection was told. Never shared between connections (wire.md
+/// 5.5).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct VersionTable {
     theirs: Vec<(ApiKey, VersionRange)>,

@@ -364,6 +364,10 @@ fn the_remaining_answers_keep_their_content() {
         assert_eq!(entry.value.as_deref(), Some("2"));
         assert!(entry.read_only && !entry.sensitive);
     });
+}
+
+#[test]
+fn answers_of_the_setup_keep_their_content() {
     at_each_version(ApiKey::ApiVersions, |version, response| {
         let Response::ApiVersions(response) = response else {
             panic!("another API")

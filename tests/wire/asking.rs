@@ -15,21 +15,10 @@ use crate::samples::TOPIC_ID;
 /// A rich request of `api`.
 pub(crate) fn request(api: ApiKey) -> Request {
     let topic_id = Some(TopicId(TOPIC_ID));
-    let epoch = Some(LeaderEpoch(6));
     match api {
         ApiKey::Produce => produce(topic_id).into(),
         ApiKey::Fetch => fetch(topic_id).into(),
-        ApiKey::ListOffsets => api::list_offsets::Request {
-            isolation: Isolation::ReadCommitted,
-            partitions: vec![api::list_offsets::Partition {
-                topic: "orders".into(),
-                partition: PartitionIndex(3),
-                current_leader_epoch: epoch,
-                at: api::list_offsets::At::Earliest,
-            }],
-            timeout: Duration::from_secs(3),
-        }
-        .into(),
+        ApiKey::ListOffsets => list_offsets().into(),
         ApiKey::Metadata => api::metadata::Request {
             topics: Some(vec![TopicRef::Name("orders".into())]),
             allow_auto_creation: false,
@@ -75,15 +64,7 @@ pub(crate) fn request(api: ApiKey) -> Request {
             resume: Some(api::init_producer_id::Producer { id: 40, epoch: 2 }),
         }
         .into(),
-        ApiKey::OffsetForLeaderEpoch => api::offset_for_leader_epoch::Request {
-            partitions: vec![api::offset_for_leader_epoch::Partition {
-                topic: "orders".into(),
-                partition: PartitionIndex(3),
-                current_leader_epoch: epoch,
-                leader_epoch: LeaderEpoch(5),
-            }],
-        }
-        .into(),
+        ApiKey::OffsetForLeaderEpoch => offset_for_leader_epoch().into(),
         ApiKey::DescribeConfigs => describe_configs().into(),
         ApiKey::SaslAuthenticate => api::sasl_authenticate::Request {
             token: Bytes::from_static(b"token"),
@@ -117,6 +98,30 @@ pub(crate) fn fetch(topic_id: Option<TopicId>) -> api::fetch::Request {
         min_bytes: 1,
         max_bytes: 2_000_000,
         version_limit: None,
+    }
+}
+
+fn list_offsets() -> api::list_offsets::Request {
+    api::list_offsets::Request {
+        isolation: Isolation::ReadCommitted,
+        partitions: vec![api::list_offsets::Partition {
+            topic: "orders".into(),
+            partition: PartitionIndex(3),
+            current_leader_epoch: Some(LeaderEpoch(6)),
+            at: api::list_offsets::At::Earliest,
+        }],
+        timeout: Duration::from_secs(3),
+    }
+}
+
+fn offset_for_leader_epoch() -> api::offset_for_leader_epoch::Request {
+    api::offset_for_leader_epoch::Request {
+        partitions: vec![api::offset_for_leader_epoch::Partition {
+            topic: "orders".into(),
+            partition: PartitionIndex(3),
+            current_leader_epoch: Some(LeaderEpoch(6)),
+            leader_epoch: LeaderEpoch(5),
+        }],
     }
 }
 

@@ -134,7 +134,8 @@ fn a_count_beyond_the_bytes_is_malformed_and_says_where() {
 
 #[test]
 fn a_count_the_bytes_could_hold_still_costs_no_more_than_its_share() {
-    // 18 bytes a partition on the wire, a hundred in memory: an honest frame fits, and so does this one.
+    // 18 bytes a partition on the wire, a hundred in memory: an honest frame fits, and so does this
+    // one.
     let response = samples::metadata(9, 0);
     let topic = response.topics[0].clone();
     let mut partitions = topic.partitions.clone();

@@ -24,8 +24,12 @@ pub(crate) struct Ask {
     pub(crate) correlation: i32,
     pub(crate) body: Bytes,
     pub(crate) tier: Tier,
-    pub(crate) length: u64,
+    /// Bytes of its socket before it.
+    pub(crate) start: u64,
 }
+
+/// What became of a request, its answer left out.
+pub(crate) type End = Result<(), (Outcome, RequestFailure)>;
 
 /// The host, the clock and what came out.
 #[derive(Debug)]
@@ -33,6 +37,7 @@ pub(crate) struct Rig {
     pub(crate) connection: Connection,
     pub(crate) now: Moment,
     draw: Draw,
+    sent: (Option<SocketId>, u64),
     pub(crate) resolves: usize,
     pub(crate) dials: VecDeque<(SocketId, SocketAddr)>,
     pub(crate) asks: VecDeque<Ask>,
@@ -53,6 +58,7 @@ impl Rig {
             connection: Connection::new(class, target, settings, 0),
             now: Moment::from_ms(1_000),
             draw: Draw(7),
+            sent: (None, 0),
             resolves: 0,
             dials: VecDeque::new(),
             asks: VecDeque::new(),
@@ -96,7 +102,7 @@ impl Rig {
                 socket,
                 bytes,
                 tier,
-            } => self.asks.push_back(read(socket, bytes, tier)),
+            } => self.wrote(socket, bytes, tier),
             Output::Completed(completion) => self.completions.push(completion),
             Output::Event(event) => self.events.push(event),
             Output::Close { socket } => self.closed.push(socket),
@@ -105,6 +111,18 @@ impl Rig {
             | Output::Throttled { .. }
             | Output::TwinWanted => self.others.push(output),
         }
+    }
+
+    fn wrote(&mut self, socket: SocketId, bytes: Bytes, tier: Tier) {
+        if self.sent.0 != Some(socket) {
+            self.sent = (Some(socket), 0);
+        }
+        let start = self.sent.1;
+        self.sent.1 += u64::try_from(bytes.len()).unwrap();
+        self.asks.push_back(Ask {
+            start,
+            ..read(socket, bytes, tier)
+        });
     }
 
     pub(crate) fn request(&mut self, token: u64, request: Request) {
@@ -208,7 +226,7 @@ impl Rig {
     }
 
     /// Tokens completed so far with what became of them, in order.
-    pub(crate) fn ends(&self) -> Vec<(u64, Result<(), (Outcome, RequestFailure)>)> {
+    pub(crate) fn ends(&self) -> Vec<(u64, End)> {
         let end = |completion: &Completion| match &completion.result {
             Ok(_) => (completion.token.0, Ok(())),
             Err(error) => (
@@ -243,7 +261,6 @@ pub(crate) fn address(last: u8) -> SocketAddr {
 
 /// Reads a written frame as a broker would.
 fn read(socket: SocketId, mut bytes: Bytes, tier: Tier) -> Ask {
-    let length = u64::try_from(bytes.len()).unwrap();
     assert_eq!(usize::try_from(bytes.get_i32()).unwrap(), bytes.len());
     let api = ApiKey::from_code((&bytes[..2]).get_i16()).expect("an API of ours");
     let version = (&bytes[2..4]).get_i16();
@@ -257,6 +274,6 @@ fn read(socket: SocketId, mut bytes: Bytes, tier: Tier) -> Ask {
         correlation,
         body: bytes,
         tier,
-        length,
+        start: 0,
     }
 }

@@ -1,4 +1,5 @@
-//! Answers of every API at every version of our table, built and encoded by the protocol library's broker side.
+//! Answers of every API at every version of our table, built and encoded by the protocol library's
+//! broker side.
 
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages as wire;

@@ -102,15 +102,12 @@ fn the_exchange_runs_in_order_and_requests_follow_it() {
     authenticate(&mut rig, 0);
     assert_eq!(rig.ask().api, ApiKey::Metadata);
     let challenge = Some(Challenge(Bytes::from_static(b"challenge")));
-    let sasl: Vec<_> = rig
-        .others
-        .iter()
-        .map(|output| match output {
-            Output::Sasl { challenge, .. } => challenge.clone(),
-            other => panic!("unexpected {other:?}"),
-        })
-        .collect();
-    assert_eq!(sasl, [None, challenge.clone(), challenge]);
+    let socket = SocketId(0);
+    let sasl = [None, challenge.clone(), challenge];
+    assert_eq!(
+        rig.others,
+        sasl.map(|challenge| Output::Sasl { socket, challenge })
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What a connection makes of loss, lateness and lies: every request ends once, with its true outcome.
+//! What a connection makes of loss, lateness and lies: every request ends once, with its true
+//! outcome.
 
 use std::time::Duration;
 
@@ -141,13 +142,13 @@ fn a_request_that_met_a_dying_connection_is_retried_once() {
     let mut rig = Rig::proven(Class::Control);
     rig.request(1, request(ApiKey::Metadata));
     let ask = rig.ask();
-    rig.lose(ask.socket, 0);
+    rig.lose(ask.socket, ask.start);
     assert!(rig.completions.is_empty());
     rig.advance_ms(60);
     rig.set_up();
     let again = rig.ask();
     assert_eq!(again.body, ask.body);
-    rig.lose(again.socket, 0);
+    rig.lose(again.socket, again.start);
     let refused = Err((Outcome::NotWritten, RequestFailure::Disconnected));
     assert_eq!(rig.ends(), [(1, refused)]);
 }
@@ -155,10 +156,9 @@ fn a_request_that_met_a_dying_connection_is_retried_once() {
 #[test]
 fn a_request_with_one_byte_out_is_not_retried() {
     let mut rig = Rig::proven(Class::Control);
-    let before: u64 = 10_000;
     rig.request(1, request(ApiKey::Metadata));
     let ask = rig.ask();
-    rig.lose(ask.socket, before);
+    rig.lose(ask.socket, ask.start + 1);
     assert_eq!(
         rig.ends(),
         [(1, Err((Outcome::Unknown, RequestFailure::Disconnected)))]

@@ -1,4 +1,5 @@
-//! CreateTopics (19), versions 5-7: 5 takes the cluster's defaults (KIP-464), 7 answers with the id.
+//! CreateTopics (19), versions 5-7: 5 takes the cluster's defaults (KIP-464), 7 answers with the
+//! id.
 
 use std::time::Duration;
 

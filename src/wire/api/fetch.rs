@@ -1,8 +1,8 @@
-//! Fetch (1), versions 10-18: 11 hints (KIP-392), 12 diverging epochs and flexible, 13 topic ids, 16 node
-//! endpoints (KIP-951).
+//! Fetch (1), versions 10-18: 11 hints (KIP-392), 12 diverging epochs and flexible, 13 topic ids,
+//! 16 node endpoints (KIP-951).
 //!
-//! A response is validated once, then iterated: a [`Row`] borrows nothing, its records and its aborted
-//! transactions are slices of the frame, and nothing is kept per partition.
+//! A response is validated once, then iterated: a [`Row`] borrows nothing, its records and its
+//! aborted transactions are slices of the frame, and nothing is kept per partition.
 
 use std::time::Duration;
 
@@ -42,7 +42,8 @@ pub struct Request {
     pub min_bytes: i32,
     /// Bytes of the whole answer; one larger batch is still sent (KIP-74).
     pub max_bytes: i32,
-    /// A version not to exceed, such as 10 on the v10 lane; `None` leaves the choice to the connection.
+    /// A version not to exceed, such as 10 on the v10 lane; `None` leaves the choice to the
+    /// connection.
     pub version_limit: Option<i16>,
 }
 
@@ -359,7 +360,8 @@ impl Body for Response {
 
 /// Smallest topic: empty name and no partitions, all compact, no tags.
 const TOPIC_MIN: usize = 3;
-/// Smallest row: index, error, three offsets, no aborted ones, preferred replica if any, no records.
+/// Smallest row: index, error, three offsets, no aborted ones, preferred replica if any, no
+/// records.
 const ROW_MIN: usize = 37;
 /// Smallest aborted transaction: two numbers.
 const ABORTED_MIN: usize = 16;

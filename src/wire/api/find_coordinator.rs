@@ -1,4 +1,5 @@
-//! FindCoordinator (10), versions 3-6: who coordinates a group. From 4 on keys come in batches (KIP-699).
+//! FindCoordinator (10), versions 3-6: who coordinates a group. From 4 on keys come in batches
+//! (KIP-699).
 
 use std::time::Duration;
 

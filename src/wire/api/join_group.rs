@@ -1,5 +1,5 @@
-//! JoinGroup (11), versions 5-9: static members from 5 (KIP-345), a reason from 8 (KIP-800), 9 lets a
-//! leader skip the assignment (KIP-814).
+//! JoinGroup (11), versions 5-9: static members from 5 (KIP-345), a reason from 8 (KIP-800), 9 lets
+//! a leader skip the assignment (KIP-814).
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! ListOffsets (2), versions 4-10: offsets by time. 4 carries the leader epoch (KIP-320), 7 the largest
-//! timestamp (KIP-734), 8 and 9 tiered storage, 10 a timeout.
+//! ListOffsets (2), versions 4-10: offsets by time. 4 carries the leader epoch (KIP-320), 7 the
+//! largest timestamp (KIP-734), 8 and 9 tiered storage, 10 a timeout.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Metadata (3), versions 9-13: brokers, topics, leaders. Epochs are trusted from 9, requests by id are
-//! served from 12, 13 has a top-level error (KIP-1102).
+//! Metadata (3), versions 9-13: brokers, topics, leaders. Epochs are trusted from 9, requests by id
+//! are served from 12, 13 has a top-level error (KIP-1102).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Kafka's APIs, one file each: plain requests and responses, encoding, bounded decoding.
 //!
-//! Rows are flat: a row names its own topic, encoding groups them as the protocol wants. The wire's -1 and its
-//! all-zero id are `None` here.
+//! Rows are flat: a row names its own topic, encoding groups them as the protocol wants. The wire's
+//! -1 and its all-zero id are `None` here.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! OffsetFetch (9), versions 5-9: reads a group's offsets. 5 carries the leader epoch, 7 waits for stable
-//! offsets (KIP-447), 8 takes several groups, 9 a member epoch (KIP-848). One group is asked per request.
+//! OffsetFetch (9), versions 5-9: reads a group's offsets. 5 carries the leader epoch, 7 waits for
+//! stable offsets (KIP-447), 8 takes several groups, 9 a member epoch (KIP-848). One group is asked
+//! per request.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Produce (0), versions 7-13: 8 names bad records (KIP-467), 9 flexible, 10 hints (KIP-951), 12 inside
-//! transactions of the second kind (KIP-890), 13 topic ids.
+//! Produce (0), versions 7-13: 8 names bad records (KIP-467), 9 flexible, 10 hints (KIP-951), 12
+//! inside transactions of the second kind (KIP-890), 13 topic ids.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use crate::wire::cursor::{Cursor, Read};
 use crate::wire::error::{DecodeError, EncodeError};
 use crate::wire::error_code::ErrorCode;
 
-/// Who must have a batch before it is acknowledged. No acknowledgement at all is not offered: there would be
-/// no answer to order by (wire.md 4.1 F7).
+/// Who must have a batch before it is acknowledged. No acknowledgement at all is not offered: there
+/// would be no answer to order by (wire.md 4.1 F7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Acks {
     /// Every in-sync replica.
@@ -34,7 +34,8 @@ pub enum Acks {
 pub struct Request {
     /// The transactional id, inside a transaction.
     pub transactional_id: Option<String>,
-    /// Whether the cluster has finalized transaction.version 2, without which a transaction stays at 11.
+    /// Whether the cluster has finalized transaction.version 2, without which a transaction stays
+    /// at 11.
     pub transactions_v2: bool,
     /// Who must have the batches.
     pub acks: Acks,

@@ -1,4 +1,5 @@
-//! SaslAuthenticate (36), versions 1-2: carries one token each way. 1 tells the session's lifetime (KIP-368).
+//! SaslAuthenticate (36), versions 1-2: carries one token each way. 1 tells the session's lifetime
+//! (KIP-368).
 //!
 //! Tokens are secrets: neither side of this API prints them.
 

@@ -1,4 +1,5 @@
-//! SaslHandshake (17), version 1: names the mechanism. Version 0 would mean raw tokens and is not spoken.
+//! SaslHandshake (17), version 1: names the mechanism. Version 0 would mean raw tokens and is not
+//! spoken.
 
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::SaslHandshakeRequest;

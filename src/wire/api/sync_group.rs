@@ -1,4 +1,5 @@
-//! SyncGroup (14), versions 3-5: hands out the assignment. 5 checks protocol type and name (KIP-559).
+//! SyncGroup (14), versions 3-5: hands out the assignment. 5 checks protocol type and name
+//! (KIP-559).
 
 use std::time::Duration;
 

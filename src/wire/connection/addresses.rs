@@ -46,7 +46,8 @@ impl Addresses {
         self.lost = Some(address);
     }
 
-    /// All addresses, beginning after the one last lost: pods share a name, so the next one may live.
+    /// All addresses, beginning after the one last lost: pods share a name, so the next one may
+    /// live.
     pub(super) fn walk(&self) -> VecDeque<SocketAddr> {
         let position = self
             .known

@@ -195,7 +195,8 @@ impl Connection {
         }
     }
 
-    /// Plans the renewal at 80 % to 92 % of the session's life, early enough for an exchange (KIP-368).
+    /// Plans the renewal at 80 % to 92 % of the session's life, early enough for an exchange
+    /// (KIP-368).
     pub(super) fn schedule_reauth(&mut self, at: At) {
         self.clear(&[Timer::Reauth, Timer::Expiry]);
         let Some(lifetime) = self.lifetime else {

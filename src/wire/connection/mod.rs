@@ -1,7 +1,8 @@
 //! The connection machine: the only way to a socket (wire.md 5).
 //!
-//! One per broker and class. Feed it one [`Input`], drain [`Connection::poll_output`], then sleep until
-//! [`Connection::next_deadline`] and feed [`Input::Tick`]. See [`crate::wire`] for the whole contract.
+//! One per broker and class. Feed it one [`Input`], drain [`Connection::poll_output`], then sleep
+//! until [`Connection::next_deadline`] and feed [`Input::Tick`]. See [`crate::wire`] for the whole
+//! contract.
 
 mod addresses;
 mod auth;
@@ -129,8 +130,8 @@ pub struct Connection {
 impl Connection {
     /// A connection that dials when the first request comes.
     ///
-    /// `failures` is 0, or the [`failures`](Self::failures) of the connection it replaces when the broker's
-    /// address changed: the count is carried over, the waiting time is not (C7).
+    /// `failures` is 0, or the [`failures`](Self::failures) of the connection it replaces when the
+    /// broker's address changed: the count is carried over, the waiting time is not (C7).
     pub fn new(class: Class, target: Target, settings: Settings, failures: u32) -> Self {
         let client_id = StrBytes::from_string(settings.client_id.as_ref().to_owned());
         Self {

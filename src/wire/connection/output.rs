@@ -18,7 +18,8 @@ use crate::wire::frame::{FrameError, PortMixup, Tier};
 use crate::wire::message::Response;
 use crate::wire::versions::UnsupportedVersion;
 
-/// One output of [`Connection::poll_output`](super::Connection::poll_output), in the order to act on.
+/// One output of [`Connection::poll_output`](super::Connection::poll_output), in the order to act
+/// on.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Output {
     /// Resolve a name; answer with [`Input::Resolved`](super::Input::Resolved).
@@ -28,7 +29,8 @@ pub enum Output {
         /// The port.
         port: u16,
     },
-    /// Open a socket with a deframer of its own; answer with [`Input::Dialed`](super::Input::Dialed).
+    /// Open a socket with a deframer of its own; answer with
+    /// [`Input::Dialed`](super::Input::Dialed).
     Dial {
         /// Its name from now on.
         socket: SocketId,
@@ -49,7 +51,8 @@ pub enum Output {
         /// The broker's token; `None` starts the mechanism anew.
         challenge: Option<Challenge>,
     },
-    /// Write one frame. Its tier goes to the deframer first ([`Deframer::expect`](crate::wire::Deframer::expect)).
+    /// Write one frame. Its tier goes to the deframer first
+    /// ([`Deframer::expect`](crate::wire::Deframer::expect)).
     Write {
         /// The socket.
         socket: SocketId,
@@ -71,8 +74,8 @@ pub enum Output {
         /// Until when.
         until: Moment,
     },
-    /// The session ends before its requests do: open a second connection of this class and drain this one
-    /// once that is ready.
+    /// The session ends before its requests do: open a second connection of this class and drain
+    /// this one once that is ready.
     TwinWanted,
     /// For logs, counters and health.
     Event(Event),
@@ -261,8 +264,8 @@ impl fmt::Display for DrainReason {
 /// Something worth a log line or a counter.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// A change of state. A change out of [`StateName::Ready`] into [`StateName::Backoff`] is a loss: if the
-    /// broker leads partitions of ours, metadata must be refreshed (C7).
+    /// A change of state. A change out of [`StateName::Ready`] into [`StateName::Backoff`] is a
+    /// loss: if the broker leads partitions of ours, metadata must be refreshed (C7).
     Transition {
         /// The state left.
         from: StateName,

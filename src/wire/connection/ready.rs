@@ -234,7 +234,8 @@ impl Connection {
         })
     }
 
-    /// Honours a throttle: this connection, and unless it is a coordinator's, the broker's others (KIP-219).
+    /// Honours a throttle: this connection, and unless it is a coordinator's, the broker's others
+    /// (KIP-219).
     pub(super) fn throttled(&mut self, asked: Duration, at: At) {
         if asked.is_zero() {
             return;
@@ -257,7 +258,8 @@ impl Connection {
         }
     }
 
-    /// Holds writes until `until`, which never moves back, and gives every request that much more time.
+    /// Holds writes until `until`, which never moves back, and gives every request that much more
+    /// time.
     fn mute(&mut self, until: Moment, now: Moment) {
         let extra = until.since(self.muted_until.max(now));
         if extra.is_zero() {
@@ -303,7 +305,8 @@ impl Connection {
         }
     }
 
-    /// The socket is gone: settles its requests and decides what comes next (the fourth column of 5.2).
+    /// The socket is gone: settles its requests and decides what comes next (the fourth column of
+    /// 5.2).
     fn ended(
         &mut self,
         link: Link,
@@ -375,7 +378,8 @@ impl Connection {
         }
     }
 
-    /// A request in flight that is overdue closes the connection: its late answer would desynchronise (F6).
+    /// A request in flight that is overdue closes the connection: its late answer would
+    /// desynchronise (F6).
     fn expire_flight(&mut self, at: At) {
         let overdue = |entry: &Entry| entry.deadline().is_some_and(|due| due <= at.now);
         let late = self

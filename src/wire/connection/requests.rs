@@ -139,8 +139,9 @@ impl Connection {
 
     /// Ends every request in flight of a socket that is gone.
     ///
-    /// `written` is the number of bytes that certainly left, if the socket's end told it. Where it is not known
-    /// a request that was handed over may have been carried out: bytes and reports cross.
+    /// `written` is the number of bytes that certainly left, if the socket's end told it. Where it
+    /// is not known a request that was handed over may have been carried out: bytes and reports
+    /// cross.
     pub(super) fn settle(
         &mut self,
         link: Link,

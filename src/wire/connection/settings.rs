@@ -75,7 +75,8 @@ pub struct Settings {
     pub security: Security,
     /// Wait after a failure (`reconnect.backoff.ms`, `.max.ms`): 50 ms to 5 s.
     pub reconnect: Backoff,
-    /// Budget from name to ready, doubling per failure (`socket.connection.setup.timeout.ms`): 10 s to 30 s.
+    /// Budget from name to ready, doubling per failure (`socket.connection.setup.timeout.ms`): 10 s
+    /// to 30 s.
     pub setup: Backoff,
     /// How long a request may take (`request.timeout.ms`): 30 s.
     pub request_timeout: Duration,

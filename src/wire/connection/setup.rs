@@ -23,8 +23,8 @@ use crate::wire::versions::{VersionTable, ours};
 const SOFTWARE_NAME: &str = env!("CARGO_PKG_NAME");
 /// Release of this client in ApiVersions (KIP-511).
 const SOFTWARE_VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Hang-ups after the first request that make a mix-up of a listener that never worked: a single one is
-/// what a broker that shuts down does.
+/// Hang-ups after the first request that make a mix-up of a listener that never worked: a single
+/// one is what a broker that shuts down does.
 const HANG_UPS: u32 = 2;
 
 impl Connection {
@@ -174,7 +174,8 @@ impl Connection {
         }
     }
 
-    /// Reads an answer to ApiVersions: the code first, since a refusal comes in version 0 (wire.md 5.5).
+    /// Reads an answer to ApiVersions: the code first, since a refusal comes in version 0 (wire.md
+    /// 5.5).
     pub(super) fn versions_answered(&mut self, body: &Bytes, at: At) {
         let State::Versions {
             phase,
