@@ -82,6 +82,18 @@ pub enum Gate {
     G4,
 }
 
+impl Gate {
+    /// Its name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::G1 => "G1",
+            Self::G2 => "G2",
+            Self::G3 => "G3",
+            Self::G4 => "G4",
+        }
+    }
+}
+
 /// What the gate compares a stamp with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Current {

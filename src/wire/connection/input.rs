@@ -50,6 +50,9 @@ pub enum Input {
         /// The request.
         request: Request,
     },
+    /// The connection is wanted although no request waits: dial if nothing is under way. A failed attempt is not
+    /// repeated without a request.
+    Open,
     /// The resolver answered [`Output::Resolve`](super::Output::Resolve).
     Resolved(Result<Vec<SocketAddr>, String>),
     /// A dial ended.
@@ -126,6 +129,7 @@ impl Input {
             | Self::Written { socket, .. }
             | Self::Lost { socket, .. } => Some(*socket),
             Self::Request { .. }
+            | Self::Open
             | Self::Resolved(_)
             | Self::Mute { .. }
             | Self::Drain(_)

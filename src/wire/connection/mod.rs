@@ -170,6 +170,7 @@ impl Connection {
         }
         match input {
             Input::Request { token, request } => self.on_request(token, request, at),
+            Input::Open => self.on_open(at),
             Input::Resolved(result) => self.on_resolved(result, at),
             Input::Dialed { result, .. } => self.on_dialed(result, at),
             Input::Tls { result, .. } => self.on_tls(result, at),

@@ -15,6 +15,12 @@ use crate::wire::message::{Request, Response};
 const QUEUE_MAX: usize = 64;
 
 impl Connection {
+    pub(super) fn on_open(&mut self, at: At) {
+        if self.state == State::Idle {
+            self.start(Reason::Requested, at);
+        }
+    }
+
     pub(super) fn on_request(&mut self, token: Token, request: Request, at: At) {
         let deadline = at.now + self.time_for(&request) + self.muted_until.since(at.now);
         let pending = Pending {
