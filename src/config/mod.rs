@@ -17,6 +17,7 @@
 
 mod choices;
 mod connection;
+mod consumer;
 mod consuming;
 mod error;
 mod handling;
