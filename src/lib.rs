@@ -33,3 +33,16 @@ pub mod cli;
 pub mod fleet;
 
 pub use error::{Error, ErrorKind};
+
+/// Everything a handler needs, for `use nearside::prelude::*`.
+#[cfg(feature = "runtime")]
+pub mod prelude {
+    pub use crate::config::Config;
+    pub use crate::error::{Error, ErrorKind};
+    pub use crate::fleet::{Event, Fleet, FleetHandle, FleetReport, StopReason};
+    pub use crate::handler::{
+        Batch, BatchHandler, BatchOutcome, BlockingHandler, Codec, Context, Exhausted,
+        HandlerError, Json, Message, MessageHandler, Ordering, Outcome, Raw, Retry, Subscription,
+        batch_fn, blocking_fn, handler_fn,
+    };
+}

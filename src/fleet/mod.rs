@@ -1,1 +1,14 @@
-//! Builder, wiring, drain order and report.
+//! Builder, handle, events and report of a fleet: everything a process runs under one configuration.
+
+mod builder;
+mod event;
+mod handle;
+mod report;
+mod stop;
+
+pub use crate::actors::{BoxFuture, Stream, Tcp, Transport};
+pub use builder::{Absent, Fleet, FleetBuilder, Present};
+pub use event::{Event, NumberedEvent, RouteChange, RouteEnd};
+pub use handle::FleetHandle;
+pub use report::{FetchedBytes, FleetReport, LaneName, PartitionReport, Totals, Zone};
+pub use stop::{StopReason, Stopped, Unfinished};

@@ -1,0 +1,142 @@
+//! Carries out what the broker machine decided.
+
+use super::exchange::Waiting;
+use super::{BrokerLink, broker};
+use crate::actors::metadata::Need;
+use crate::actors::partition::{BrokerNews, Lot};
+use crate::fleet::LaneName;
+use crate::routing::{self, Lane};
+use crate::wire::{Class, Completion, Request, Response};
+
+impl BrokerLink {
+    /// Feeds the machine and performs what it asks for.
+    pub(super) fn feed(&mut self, input: broker::Input) {
+        let (draw, now) = (self.entropy.draw(), self.net.clock.now());
+        let Some(machine) = self.machine.as_mut() else {
+            return;
+        };
+        machine.handle(input, draw, now);
+        while let Some(output) = self.machine.as_mut().and_then(broker::Broker::poll_output) {
+            self.carry_out(output);
+        }
+    }
+
+    /// A Fetch ended. One that failed with its connection is answered by the loss of that connection.
+    pub(super) fn fetched(&mut self, ticket: broker::Ticket, completion: Completion) {
+        let input = match completion.result {
+            Ok(Response::Fetch(response)) => broker::Input::Answered { ticket, response },
+            Ok(_) | Err(_) => broker::Input::Failed { ticket },
+        };
+        self.feed(input);
+    }
+
+    fn carry_out(&mut self, output: broker::Output) {
+        use broker::Output;
+        match output {
+            Output::Send {
+                class,
+                request,
+                ticket,
+            } => {
+                let request = Request::Fetch(request);
+                self.send(wire_class(class), request, Waiting::Fetch(ticket));
+            }
+            Output::Hangup(class) => self.hang_up(wire_class(class)),
+            Output::Dial(class) => self.dial(wire_class(class)),
+            Output::Row {
+                partition,
+                stamp,
+                row,
+                inconclusive,
+            } => {
+                self.to_routes.push((
+                    partition,
+                    routing::Input::Row {
+                        stamp,
+                        row,
+                        inconclusive,
+                    },
+                ));
+            }
+            Output::Drained { partition, stamp } => {
+                self.to_routes
+                    .push((partition, routing::Input::Drained { stamp }));
+            }
+            Output::ProbeRow {
+                partition,
+                stamp,
+                row,
+            } => {
+                self.to_routes
+                    .push((partition, routing::Input::ProbeRow { stamp, row }));
+            }
+            Output::ProbeFailed { partition, stamp } => {
+                self.to_routes
+                    .push((partition, routing::Input::ProbeFailed { stamp }));
+            }
+            Output::Leadership(hints) => {
+                self.to_metadata.post(Need::Hints(hints));
+            }
+            Output::Refresh { partitions, reason } => {
+                self.to_metadata.post(Need::Refresh { partitions, reason });
+            }
+            Output::Breaker(breaker) => self.broadcast(BrokerNews::Breaker(breaker)),
+            Output::Permit(partition) => {
+                if let Some(broker) = self.broker_id() {
+                    self.to_routes
+                        .push((partition, routing::Input::Readmitted { broker }));
+                }
+            }
+            Output::V10(dropped) => self.broadcast(BrokerNews::V10(dropped)),
+            Output::Count(count) => self.count(count),
+        }
+    }
+
+    fn broadcast(&mut self, news: BrokerNews) {
+        if let Some(broker) = self.broker_id() {
+            self.threads.post_all(|| Lot::Broker(broker, news));
+        }
+    }
+
+    fn count(&self, count: broker::Count) {
+        use broker::Count;
+        match count {
+            Count::Bytes { lane, bytes } => {
+                let lane = lane.map_or(LaneName::Probe, lane_name);
+                let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+                if let Some(broker) = self.broker_id() {
+                    self.telemetry.count_fetched(broker, self.zone, lane, bytes);
+                }
+            }
+            Count::Wasted { gate, bytes } => {
+                let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+                metrics::counter!("nearside_route_wasted_bytes_total", "gate" => gate.name())
+                    .increment(bytes);
+            }
+            Count::SessionReset(cause) => {
+                metrics::counter!("nearside_fetch_session_resets_total", "cause" => cause)
+                    .increment(1);
+            }
+            Count::UnaskedRow => {
+                metrics::counter!("nearside_fetch_unasked_rows_total").increment(1);
+            }
+            Count::HoldEnded => metrics::counter!("nearside_fetch_hold_ended_total").increment(1),
+        }
+    }
+}
+
+fn lane_name(lane: Lane) -> LaneName {
+    match lane {
+        Lane::Rack => LaneName::Rack,
+        Lane::NoRack => LaneName::NoRack,
+        Lane::V10 => LaneName::V10,
+    }
+}
+
+fn wire_class(class: routing::Class) -> Class {
+    match class {
+        routing::Class::Rack => Class::FetchRack,
+        routing::Class::NoRack => Class::FetchNoRack,
+        routing::Class::Control => Class::Control,
+    }
+}

@@ -1,0 +1,297 @@
+//! The connections of a link, one per class.
+
+use super::{BrokerLink, exchange::Waiting};
+use crate::actors::metadata::Need;
+use crate::actors::net::{Port, PortId, Said, target};
+use crate::actors::partition::{BrokerNews, Lot};
+use crate::cluster::LinkState;
+use crate::fleet;
+use crate::ids::Moment;
+use crate::routing::{self, Link, LinkChange, broker};
+use crate::wire::{ApiKey, Class, Completion, DrainReason, Event, Input, Reason, StateName, Token};
+
+impl BrokerLink {
+    /// The port of a class, made if there is none.
+    pub(super) fn port(&mut self, class: Class) -> Option<&mut Port> {
+        let id = match self.current.get(&class) {
+            Some(id) => *id,
+            None => self.new_port(class, 0),
+        };
+        self.ports.get_mut(&id)
+    }
+
+    fn new_port(&mut self, class: Class, failures: u32) -> PortId {
+        self.last_port += 1;
+        let id = PortId(self.last_port);
+        let target = target(self.broker_id(), &self.endpoint.host, self.endpoint.port);
+        let port = Port::new(
+            id,
+            class,
+            target,
+            self.net.clone(),
+            self.io.clone(),
+            failures,
+        );
+        self.ports.insert(id, port);
+        self.current.insert(class, id);
+        id
+    }
+
+    /// Feeds one port and deals with what it says.
+    pub(super) fn port_input(&mut self, id: PortId, input: Input) {
+        let Some(port) = self.ports.get_mut(&id) else {
+            return;
+        };
+        let class = port.class();
+        let said = port.input(input);
+        self.said(id, class, said);
+    }
+
+    /// An input from an I/O task.
+    pub(super) fn io_input(&mut self, id: PortId, input: Input) {
+        self.port_input(id, input);
+    }
+
+    /// Wakes every port whose deadline passed.
+    pub(super) fn tick_ports(&mut self, now: Moment) {
+        let due: Vec<PortId> = self
+            .ports
+            .iter()
+            .filter(|(_, port)| port.next_deadline().is_some_and(|due| due <= now))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in due {
+            self.port_input(id, Input::Tick);
+        }
+    }
+
+    /// Opens the connection of a class if it is not open or being opened.
+    pub(super) fn dial(&mut self, class: Class) {
+        if let Some(port) = self.port(class) {
+            let said = port.open();
+            let id = self.current.get(&class).copied().unwrap_or(PortId(0));
+            self.said(id, class, said);
+        }
+    }
+
+    /// Closes the connection of a class at once; its requests end.
+    pub(super) fn hang_up(&mut self, class: Class) {
+        let Some(id) = self.current.get(&class).copied() else {
+            return;
+        };
+        let Some(port) = self.ports.get_mut(&id) else {
+            return;
+        };
+        let said = port.hang_up();
+        self.said(id, class, said);
+    }
+
+    /// Ends every connection in good order; new ones open when needed.
+    pub(super) fn drain_all(&mut self, reason: DrainReason) {
+        for (class, id) in std::mem::take(&mut self.current) {
+            let Some(port) = self.ports.get_mut(&id) else {
+                continue;
+            };
+            let said = port.drain(reason);
+            self.said(id, class, said);
+        }
+    }
+
+    pub(super) fn said(&mut self, id: PortId, class: Class, said: Vec<Said>) {
+        for said in said {
+            match said {
+                Said::Completed(completion) => self.completed(completion),
+                Said::Throttled(until) => self.muted(class, until),
+                Said::Event(event) => self.event(id, class, event),
+            }
+        }
+    }
+
+    fn completed(&mut self, completion: Completion) {
+        let Token(token) = completion.token;
+        match self.waiting.remove(&token) {
+            Some(Waiting::Fetch(ticket)) => self.fetched(ticket, completion),
+            Some(Waiting::Exchange { token, reply }) => self.answer(reply, token, completion),
+            None => {}
+        }
+    }
+
+    /// The broker asked for silence: its data and control connections share it (KIP-219).
+    fn muted(&mut self, by: Class, until: Moment) {
+        let others: Vec<PortId> = self
+            .current
+            .iter()
+            .filter(|(class, _)| **class != by)
+            .map(|(_, id)| *id)
+            .collect();
+        for id in others {
+            self.port_input(id, Input::Mute { until });
+        }
+        self.feed(broker::Input::Muted(until));
+        if let Some(broker) = self.broker_id() {
+            self.threads
+                .post_all(|| Lot::Broker(broker, BrokerNews::Muted(until)));
+        }
+        self.tell_metadata(LinkState::Throttled);
+    }
+
+    fn event(&mut self, id: PortId, class: Class, event: Event) {
+        match event {
+            Event::Transition { from, to, reason } => self.transition(id, class, from, to, &reason),
+            Event::Odd { api, oddities } => {
+                tracing::debug!(target = ?self.target, %api, ?oddities, "tolerated oddities");
+            }
+            Event::ThrottleCut { asked } => {
+                tracing::warn!(target = ?self.target, ?asked, "throttle cut");
+            }
+            Event::NameDisliked => tracing::info!(target = ?self.target, "software name disliked"),
+            Event::StaleAddresses { reason } => {
+                tracing::warn!(target = ?self.target, %reason, "resolver failed, old addresses serve");
+            }
+        }
+    }
+
+    fn transition(
+        &mut self,
+        id: PortId,
+        class: Class,
+        from: StateName,
+        to: StateName,
+        reason: &Reason,
+    ) {
+        tracing::debug!(target = ?self.target, %class, %from, %to, %reason, "connection");
+        let in_use = self.current.get(&class) == Some(&id);
+        if to == StateName::Closed {
+            self.ports.remove(&id);
+            self.current.retain(|_, current| *current != id);
+        }
+        let (before, after) = (link_of(from), link_of(to));
+        let change = change_of(from, to);
+        // The end of a connection that was replaced already is no news; its requests have their answers.
+        if in_use && (before != after || change.is_some()) {
+            self.announce(class, after, change, id);
+        }
+        if change == Some(LinkChange::Lost) || change == Some(LinkChange::Failed) {
+            self.report(class, to, reason);
+        }
+        if class == Class::Control {
+            self.note_control(state_of(to, change));
+        }
+    }
+
+    /// Tells machine and routes about a connection. Facts go first.
+    fn announce(&mut self, class: Class, link: Link, change: Option<LinkChange>, id: PortId) {
+        let Some(route_class) = routing_class(class) else {
+            return;
+        };
+        let fetch_version = self
+            .ports
+            .get(&id)
+            .and_then(|port| port.connection().versions())
+            .and_then(|versions| versions.highest(ApiKey::Fetch));
+        if let Some(broker) = self.broker_id() {
+            let class = route_class;
+            self.threads.post_all(|| {
+                Lot::Broker(
+                    broker,
+                    BrokerNews::Link {
+                        class,
+                        link,
+                        change,
+                        fetch_version,
+                    },
+                )
+            });
+        }
+        match (link, change) {
+            (Link::Ready, Some(LinkChange::Ready)) => {
+                let fetch_version = fetch_version.unwrap_or_default();
+                self.feed(broker::Input::LinkReady {
+                    class: route_class,
+                    fetch_version,
+                });
+            }
+            (Link::Down, change) => {
+                self.feed(broker::Input::LinkLost {
+                    class: route_class,
+                    idle: change.is_none(),
+                });
+            }
+            (Link::Dialling | Link::Ready, _) => {}
+        }
+    }
+
+    fn report(&self, class: Class, state: StateName, reason: &Reason) {
+        if let Some(broker) = self.broker_id() {
+            self.telemetry.emit(fleet::Event::BrokerLink {
+                broker,
+                class: class.to_string(),
+                state: state.to_string(),
+                reason: reason.to_string(),
+            });
+        }
+        self.telemetry.note_failure(&self.endpoint, reason);
+    }
+
+    /// The control connection is what others ask over.
+    fn note_control(&mut self, state: LinkState) {
+        if state == LinkState::Ready {
+            self.ready.insert(self.target);
+            self.telemetry.note_connected();
+        } else {
+            self.ready.remove(&self.target);
+        }
+        self.tell_metadata(state);
+    }
+
+    fn tell_metadata(&mut self, state: LinkState) {
+        self.to_metadata.post(Need::Link(self.target, state));
+    }
+}
+
+/// How a connection's state looks to a route.
+fn link_of(state: StateName) -> Link {
+    match state {
+        StateName::Ready | StateName::Reauth => Link::Ready,
+        StateName::Resolving
+        | StateName::Connecting
+        | StateName::Tls
+        | StateName::VersionsPre
+        | StateName::Handshake
+        | StateName::Authenticate
+        | StateName::VersionsPost => Link::Dialling,
+        StateName::Idle | StateName::Draining | StateName::Backoff | StateName::Closed => {
+            Link::Down
+        }
+    }
+}
+
+/// The change routes hear of; `None` for steps that none waits for, and for an idle close.
+fn change_of(from: StateName, to: StateName) -> Option<LinkChange> {
+    match (link_of(from), link_of(to)) {
+        (Link::Dialling | Link::Down, Link::Ready) => Some(LinkChange::Ready),
+        (Link::Ready, Link::Down) if to != StateName::Idle => Some(LinkChange::Lost),
+        (Link::Dialling, Link::Down) => Some(LinkChange::Failed),
+        (Link::Ready, _) | (Link::Down | Link::Dialling, _) => None,
+    }
+}
+
+fn state_of(state: StateName, change: Option<LinkChange>) -> LinkState {
+    match (link_of(state), change) {
+        (Link::Ready, _) => LinkState::Ready,
+        (Link::Dialling, _) => LinkState::Connecting,
+        (Link::Down, Some(LinkChange::Lost)) => LinkState::Lost,
+        (Link::Down, Some(LinkChange::Failed)) => LinkState::Failed,
+        (Link::Down, Some(LinkChange::Ready) | None) => LinkState::Idle,
+    }
+}
+
+/// The class as routes know it; produce and coordinator connections do not concern them.
+fn routing_class(class: Class) -> Option<routing::Class> {
+    match class {
+        Class::Control => Some(routing::Class::Control),
+        Class::FetchRack => Some(routing::Class::Rack),
+        Class::FetchNoRack => Some(routing::Class::NoRack),
+        Class::Produce | Class::Coordinator => None,
+    }
+}

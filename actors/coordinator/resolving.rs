@@ -1,0 +1,234 @@
+//! Carries questions of routes to the resolver, and its answers back.
+
+use std::sync::Arc;
+
+use super::CoordinatorActor;
+use super::asking::Machine;
+use crate::actors::clock::unix_ms;
+use crate::actors::metadata::Need;
+use crate::actors::partition::{Ask, Lot, Question};
+use crate::cluster::Reason;
+use crate::fleet::Event;
+use crate::group::{self, To};
+use crate::ids::{AssignmentEpoch, PositionGeneration, TopicPartition};
+use crate::offsets::commit::{self, Due, Observed};
+use crate::offsets::resolve::{self, Input, Outcome, Output, ResetCause};
+use crate::routing::{self, Found, Resolve, Source, Verdict};
+
+impl CoordinatorActor {
+    /// Feeds the resolver and performs what it asks for.
+    pub(super) fn feed_resolver(&mut self, input: Input) {
+        let (draw, now) = (self.entropy.draw(), self.now());
+        let snapshot = Arc::clone(&self.snapshot);
+        self.resolver.handle(input, &*snapshot, draw, now);
+        while let Some(output) = self.resolver.poll_output() {
+            self.carry_out_resolve(output);
+        }
+    }
+
+    pub(super) fn tick_resolver(&mut self) {
+        if self
+            .resolver
+            .next_deadline()
+            .is_some_and(|due| due <= self.now())
+        {
+            self.feed_resolver(Input::Tick);
+        }
+    }
+
+    /// Takes the questions of one thread.
+    pub(super) fn questions(&mut self, questions: Vec<Question>) {
+        for Question {
+            partition,
+            assignment,
+            ask,
+        } in questions
+        {
+            let (generation, question) = match ask {
+                Ask::Resolve {
+                    generation,
+                    what: Resolve::Start,
+                } => (generation, resolve::Question::Start),
+                Ask::Resolve {
+                    generation,
+                    what: Resolve::OutOfRange { offset, epoch },
+                } => {
+                    self.refused_at.insert(partition.clone(), offset);
+                    (generation, resolve::Question::OutOfRange { offset, epoch })
+                }
+                Ask::Validate {
+                    generation,
+                    offset,
+                    epoch,
+                    told,
+                } => (
+                    generation,
+                    resolve::Question::Validate {
+                        offset,
+                        epoch,
+                        told,
+                    },
+                ),
+            };
+            self.feed_resolver(Input::Resolve {
+                partition,
+                assignment_epoch: assignment,
+                generation,
+                question,
+                unix_ms: unix_ms(),
+            });
+        }
+    }
+
+    fn carry_out_resolve(&mut self, output: Output) {
+        match output {
+            Output::Send {
+                to,
+                request,
+                token,
+                timeout,
+            } => match to {
+                resolve::To::Coordinator => {
+                    self.ask(
+                        (Machine::Resolver, token),
+                        To::Coordinator,
+                        request,
+                        timeout,
+                    );
+                }
+                resolve::To::CoordinatorControl => {
+                    self.ask(
+                        (Machine::Resolver, token),
+                        To::CoordinatorControl,
+                        request,
+                        timeout,
+                    );
+                }
+                resolve::To::Broker(broker) => self.ask_broker(token, broker, request, timeout),
+            },
+            Output::Resolved {
+                partition,
+                assignment_epoch,
+                generation,
+                outcome,
+            } => {
+                self.resolved(partition, assignment_epoch, generation, outcome);
+            }
+            Output::Refresh(partition) => {
+                let partitions = vec![partition];
+                self.to_metadata.post(Need::Refresh {
+                    partitions,
+                    reason: Reason::NotLeader,
+                });
+            }
+            Output::CoordinatorMoved => self.owed.push_back(group::Input::CoordinatorMoved),
+            Output::Refused(error) => {
+                let generation = self.generation;
+                self.owed
+                    .push_back(group::Input::Refused { generation, error });
+            }
+            Output::Event(event) => self.tell_resolve(event),
+        }
+    }
+
+    fn resolved(
+        &mut self,
+        partition: TopicPartition,
+        epoch: AssignmentEpoch,
+        generation: PositionGeneration,
+        outcome: Outcome,
+    ) {
+        if let Outcome::Reset {
+            offset,
+            cause: ResetCause::NoCommit,
+        } = outcome
+        {
+            self.commit_start(&partition, epoch, offset);
+            self.telemetry.emit(Event::PositionReset {
+                partition: partition.clone(),
+                from: None,
+                to: offset,
+            });
+        }
+        let refused = self.refused_at.remove(&partition);
+        let found = |found| routing::Input::Resolved { generation, found };
+        let at = |offset, epoch, source| {
+            found(Found::Offset {
+                offset,
+                epoch,
+                source,
+            })
+        };
+        let verdict = |verdict| routing::Input::Validated {
+            generation,
+            verdict,
+        };
+        let input = match outcome {
+            Outcome::Committed { offset, epoch } => at(offset, epoch, Source::Committed),
+            Outcome::Reset { offset, .. } | Outcome::At(offset) | Outcome::End(offset) => {
+                at(offset, None, Source::Reset)
+            }
+            Outcome::Inside => match refused {
+                Some(offset) => at(offset, None, Source::Inside),
+                None => return,
+            },
+            Outcome::Agrees => verdict(Verdict::Agrees),
+            Outcome::Unknown => verdict(Verdict::Unknown),
+            Outcome::Truncated { to, epoch } => match refused {
+                Some(_) => at(to, epoch, Source::Reset),
+                None => verdict(Verdict::Truncated { to, epoch }),
+            },
+            Outcome::Halt => match refused {
+                Some(_) => found(Found::Nothing),
+                None => verdict(Verdict::Halt),
+            },
+            Outcome::TopicGone => routing::Input::TopicGone,
+        };
+        let thread = self.threads.of(&partition);
+        self.threads
+            .post(thread, Lot::Routes(vec![(partition, input)]));
+    }
+
+    /// A position from the policy is committed at once, so that a restart before the first record does not ask the
+    /// policy again (runtime.md X8).
+    fn commit_start(
+        &mut self,
+        partition: &TopicPartition,
+        epoch: AssignmentEpoch,
+        offset: crate::ids::Offset,
+    ) {
+        let state = Observed {
+            partition: partition.clone(),
+            assignment_epoch: epoch,
+            generation: PositionGeneration::default(),
+            offset,
+            leader_epoch: None,
+        };
+        self.feed_committer(commit::Input::Observed(state, Due::Now));
+    }
+
+    fn tell_resolve(&self, event: resolve::Event) {
+        match event {
+            resolve::Event::ResolveLate {
+                partition,
+                waiting_for,
+            } => {
+                tracing::warn!(%partition, waiting_for, "offset not resolved yet");
+            }
+            resolve::Event::Forbidden(partition) => {
+                let error = "no permission to read the topic".to_owned();
+                self.telemetry.emit(Event::TopicError {
+                    topic: partition.topic,
+                    error,
+                });
+            }
+            resolve::Event::ForeignMetadata(partition) => {
+                metrics::counter!("nearside_foreign_metadata_total").increment(1);
+                tracing::debug!(%partition, "commit metadata of another client ignored");
+            }
+            resolve::Event::StaleAnswer(partition) => {
+                tracing::debug!(%partition, "stale answer dropped");
+            }
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! One actor per assigned partition: it hosts the route machine and the completion ledger.
+//!
+//! It owns which replica the partition is read from, its cooldowns and its position. Records it only passes
+//! through: a row's bytes are checked and indexed here and handed to the handler host of the thread.
+
+mod cell;
+mod dispatch;
+mod lifecycle;
+mod messages;
+mod open;
+mod outputs;
+mod supervisor;
+mod thread;
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use actix::prelude::*;
+
+pub(crate) use cell::{Account, Cell, Committable, Progress};
+pub(crate) use messages::{
+    Ask, Assignment, BrokerNews, HostNews, HostSaid, Lot, Note, Question, Told,
+};
+pub(crate) use supervisor::{Crew, PartitionSupervisor};
+pub(crate) use thread::{Thread, ThreadParts};
+
+use self::open::Opening;
+use super::handler::HostRequest;
+use super::supervise::{DeathWatch, Watched, guarded};
+use super::telemetry::PartitionStatus;
+use crate::fleet::Event;
+use crate::ids::{AssignmentEpoch, Incarnation, LeaderEpoch, Offset, TopicPartition};
+use crate::records::BatchError;
+use crate::routing::{self, Route};
+
+/// Hosts the route of one partition.
+pub(crate) struct PartitionActor {
+    partition: TopicPartition,
+    assignment: AssignmentEpoch,
+    ticket: Incarnation,
+    cell: Cell,
+    route: Route,
+    opening: Opening,
+    thread: Rc<Thread>,
+    status: Arc<PartitionStatus>,
+    watch: DeathWatch<TopicPartition>,
+    /// Inputs that an output of the machine called for; handled before anything else.
+    owed: VecDeque<routing::Input>,
+    /// Set once a revoke began: nothing is fetched any more.
+    draining: bool,
+}
+
+/// What a partition actor is made of.
+pub(crate) struct Parts {
+    pub(crate) partition: TopicPartition,
+    pub(crate) cell: Cell,
+    pub(crate) thread: Rc<Thread>,
+    pub(crate) status: Arc<PartitionStatus>,
+    pub(crate) watch: DeathWatch<TopicPartition>,
+    pub(crate) ticket: Incarnation,
+    pub(crate) assigned: routing::Assigned,
+}
+
+impl PartitionActor {
+    /// An actor that takes the partition up where its cell stands.
+    pub(crate) fn new(parts: Parts) -> Self {
+        let route = Route::new(Arc::clone(&parts.thread.routing));
+        Self {
+            assignment: parts.cell.assignment(),
+            partition: parts.partition,
+            ticket: parts.ticket,
+            cell: parts.cell,
+            route,
+            opening: Opening::default(),
+            thread: parts.thread,
+            status: parts.status,
+            watch: parts.watch,
+            owed: VecDeque::from([routing::Input::Assigned(parts.assigned)]),
+            draining: false,
+        }
+    }
+
+    /// Feeds the route and carries out what it answers, until nothing is owed.
+    fn drive(&mut self, input: Option<routing::Input>, ctx: &mut Context<Self>) {
+        self.owed.extend(input);
+        while let Some(input) = self.owed.pop_front() {
+            let indexing = matches!(input, routing::Input::Indexed(_));
+            let (now, draw) = (self.thread.now(), self.thread.entropy.draw());
+            self.route
+                .handle(input, &self.thread.brokers.borrow(), draw, now);
+            self.follow_position(indexing);
+            while let Some(output) = self.route.poll_output() {
+                self.carry_out(output, ctx);
+            }
+        }
+        self.set_deadline();
+        self.publish_status();
+    }
+
+    /// Keeps the account in step with the route's fetch end.
+    fn follow_position(&mut self, indexing: bool) {
+        match self.route.position() {
+            routing::Position::Ready | routing::Position::Validating => {}
+            routing::Position::Unset | routing::Position::Resolving | routing::Position::Halted => {
+                return;
+            }
+        }
+        let to = self.route.fetch_end();
+        let known = self
+            .cell
+            .account()
+            .as_ref()
+            .map(|account| account.fetch_end);
+        if known != Some(to) {
+            self.position_moved(to, indexing);
+        }
+    }
+
+    /// The fetch end moved: by indexing, by a first resolution, or by a reset, seek or truncation.
+    fn position_moved(&mut self, to: Offset, indexing: bool) {
+        let epoch = self.route.fetched_epoch();
+        let mut back = false;
+        self.cell.write(self.ticket, |slot| match slot {
+            None => *slot = Some(Account::new(to, epoch)),
+            Some(account) if to < account.fetch_end => {
+                back = true;
+                let at = to.min(account.ledger.watermark());
+                let known = epoch.filter(|_| at == to);
+                account.ledger.restart(at, known);
+                account.fetch_end = to;
+                (account.delivered, account.delivered_epoch) = (at, known);
+            }
+            Some(account) => {
+                if !indexing {
+                    // The gap that a reset jumps is finished; what is queued below it still runs (runtime.md L2).
+                    let ledger_epoch = account.ledger.leader_epoch();
+                    account.ledger.finish(account.fetch_end, to, ledger_epoch);
+                }
+                account.fetch_end = to;
+            }
+        });
+        if back {
+            self.rewind(to);
+        }
+    }
+
+    /// A position that moved back: the queue is dropped and what is in hand is fenced. Records between the
+    /// watermark and the new position were in that queue, so reading goes on at the lower of the two.
+    fn rewind(&mut self, to: Offset) {
+        self.opening.clear();
+        self.thread.to_host(HostRequest::Rewind {
+            partition: self.partition.clone(),
+            epoch: self.assignment,
+        });
+        if let Some(commit) = self.cell.commit().filter(|commit| commit.offset < to) {
+            let (offset, epoch) = (commit.offset, commit.leader_epoch);
+            self.owed.push_back(routing::Input::Seek { offset, epoch });
+        }
+    }
+
+    /// Everything up to the fetch end that was open has gone to the handler host.
+    fn mark_delivered(&mut self, to: Offset, epoch: Option<LeaderEpoch>) {
+        self.cell.write(self.ticket, |slot| {
+            if let Some(account) = slot {
+                account.delivered = account.delivered.max(to);
+                account.delivered_epoch = epoch.or(account.delivered_epoch);
+            }
+        });
+    }
+
+    fn told(&mut self, told: Told, ctx: &mut Context<Self>) {
+        match told {
+            Told::Route(input) => self.drive(Some(*input), ctx),
+            Told::Due => self.drive(Some(routing::Input::Tick), ctx),
+            Told::Room(room) => self.drive(Some(routing::Input::Room(room)), ctx),
+            Told::Opened(opened) => {
+                let outcome = self.opening.opened(opened);
+                self.deliver_ready(outcome.err(), ctx);
+            }
+            Told::Revoke => {
+                self.draining = true;
+                self.drive(Some(routing::Input::Pause), ctx);
+            }
+            Told::Unreadable(error) => self.halt(&error, ctx),
+            Told::End => {
+                self.drive(Some(routing::Input::Revoked), ctx);
+                ctx.stop();
+            }
+        }
+    }
+
+    /// A batch that cannot be opened: nothing passes it without a decision (`wire.batch.policy=halt`).
+    fn halt(&mut self, error: &BatchError, ctx: &mut Context<Self>) {
+        let reason = error.to_string();
+        tracing::error!(partition = %self.partition, %reason, "partition halted");
+        self.status.fail();
+        self.thread.telemetry.emit(Event::CorruptBatch {
+            partition: self.partition.clone(),
+            offset: error.position(),
+            reason: reason.clone(),
+        });
+        let partition = self.partition.clone();
+        self.thread
+            .telemetry
+            .emit(Event::PartitionFailed { partition, reason });
+        self.drive(Some(routing::Input::Pause), ctx);
+    }
+
+    fn set_deadline(&self) {
+        let mut wheel = self.thread.wheel.borrow_mut();
+        match self.route.next_deadline() {
+            Some(due) => wheel.set(self.partition.clone(), due),
+            None => wheel.clear(&self.partition),
+        }
+    }
+
+    fn publish_status(&self) {
+        self.status.publish(&self.route);
+    }
+}
+
+impl Actor for PartitionActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(MAILBOX);
+        guarded(self, ctx, |actor, ctx| actor.drive(None, ctx));
+    }
+}
+
+impl Handler<Told> for PartitionActor {
+    type Result = ();
+
+    fn handle(&mut self, told: Told, ctx: &mut Self::Context) {
+        guarded(self, ctx, |actor, ctx| actor.told(told, ctx));
+    }
+}
+
+impl Watched for PartitionActor {
+    type Id = TopicPartition;
+
+    fn watch(&mut self) -> &mut DeathWatch<TopicPartition> {
+        &mut self.watch
+    }
+}
+
+/// Messages a partition's mailbox holds; its supervisor keeps what does not fit.
+const MAILBOX: usize = 32;

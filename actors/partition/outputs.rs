@@ -1,0 +1,218 @@
+//! Carries out what the route machine decided.
+
+use actix::prelude::*;
+
+use super::messages::{Ask, Question, Told};
+use super::{PartitionActor, open};
+use crate::actors::handler::HostRequest;
+use crate::actors::metadata::Need;
+use crate::fleet::{Event, RouteChange};
+use crate::ids::BrokerId;
+use crate::records::BatchError;
+use crate::routing::{self, Count, Delivery, Output};
+
+impl PartitionActor {
+    /// Performs one output. Nothing is decided here.
+    pub(super) fn carry_out(&mut self, output: Output, ctx: &mut Context<Self>) {
+        use routing::broker::Input as Link;
+        let partition = self.partition.clone();
+        match output {
+            Output::Want(demand) => {
+                self.ask(demand.stamp.broker, Link::Want { partition, demand });
+            }
+            Output::Withdraw { broker, lane } => {
+                self.ask(broker, Link::Withdraw { partition, lane });
+            }
+            Output::Drain { broker, lane } => self.ask(broker, Link::Drain { partition, lane }),
+            Output::Probe { question, wish: _ } => {
+                self.ask(
+                    question.stamp.broker,
+                    Link::Probe {
+                        partition,
+                        question,
+                    },
+                );
+            }
+            Output::CancelProbe { broker } => self.ask(broker, Link::CancelProbe { partition }),
+            Output::Dial { broker, class } => self.ask(broker, Link::Dial(class)),
+            Output::DropLane { broker } => self.ask(broker, Link::DropLane),
+            Output::Cooling { broker, fault } => {
+                self.ask(broker, Link::Cooling { partition, fault });
+            }
+            Output::Refresh(reason) => {
+                self.thread
+                    .ask_metadata(Need::of_route(partition, reason, self.route.leadership()))
+            }
+            Output::Resolve { generation, what } => {
+                self.question(Ask::Resolve { generation, what });
+            }
+            Output::Validate {
+                generation,
+                offset,
+                epoch,
+                leader_epoch: _,
+                told,
+            } => {
+                self.question(Ask::Validate {
+                    generation,
+                    offset,
+                    epoch,
+                    told,
+                });
+            }
+            Output::Deliver(delivery) => self.deliver(&delivery, ctx),
+            // The fetch end moved back; `position_moved` has dropped what lay beyond it.
+            Output::Truncate { from, to } => {
+                self.thread.telemetry.emit(Event::Truncated {
+                    partition,
+                    from,
+                    to,
+                });
+            }
+            Output::Event(event) => self.tell(event, ctx),
+            Output::Count(count) => self.count(count),
+        }
+    }
+
+    fn ask(&self, broker: BrokerId, input: routing::broker::Input) {
+        self.thread.ask_link(broker, input);
+    }
+
+    fn question(&self, ask: Ask) {
+        let (partition, assignment) = (self.partition.clone(), self.assignment);
+        self.thread.ask_coordinator(Question {
+            partition,
+            assignment,
+            ask,
+        });
+    }
+
+    /// Indexes the records of a row, tells the route how far they reach, and passes them on.
+    fn deliver(&mut self, delivery: &Delivery, ctx: &mut Context<Self>) {
+        let index = open::index(delivery, self.thread.read_committed, self.thread.reading);
+        self.owed.push_back(routing::Input::Indexed(index.indexed));
+        for (from, to) in index.gaps {
+            self.cell.finish(from, to, index.epoch);
+        }
+        if self.draining {
+            return;
+        }
+        let failed = match self
+            .opening
+            .push(index.views, self.thread.inflated_bytes_max)
+        {
+            Ok(jobs) => {
+                for job in jobs {
+                    self.inflate_elsewhere(job, ctx);
+                }
+                None
+            }
+            Err(error) => Some(error),
+        };
+        self.deliver_ready(failed, ctx);
+    }
+
+    fn inflate_elsewhere(&self, job: open::Job, ctx: &mut Context<Self>) {
+        let me = ctx.address();
+        let done = tokio::task::spawn_blocking(move || job.run());
+        crate::actors::spawn::local("inflate", async move {
+            if let Ok(opened) = done.await {
+                // A partition that has ended meanwhile needs no batch.
+                me.send(Told::Opened(opened)).await.ok();
+            }
+        });
+    }
+
+    /// Hands the batches that are open to the handler host; halts at one that cannot be opened.
+    pub(super) fn deliver_ready(&mut self, failed: Option<BatchError>, ctx: &mut Context<Self>) {
+        let views = self.opening.ready();
+        if let Some(last) = views.last().filter(|_| !self.draining) {
+            let (to, leader_epoch) = (last.next_offset(), last.leader_epoch());
+            let (partition, epoch) = (self.partition.clone(), self.assignment);
+            self.thread.to_host(HostRequest::Deliver {
+                partition,
+                epoch,
+                views,
+            });
+            self.mark_delivered(to, leader_epoch);
+        }
+        if let Some(error) = failed {
+            self.halt(&error, ctx);
+        }
+    }
+
+    fn tell(&mut self, event: routing::Event, ctx: &mut Context<Self>) {
+        let partition = self.partition.clone();
+        let telemetry = &self.thread.telemetry;
+        match event {
+            routing::Event::RoutingChange(change) => {
+                telemetry.emit(Event::RoutingChange(RouteChange::new(partition, &change)));
+            }
+            routing::Event::PositionReset { from, to } => {
+                telemetry.emit(Event::PositionReset {
+                    partition,
+                    from: Some(from),
+                    to,
+                });
+            }
+            routing::Event::Truncated { .. } => {}
+            routing::Event::CorruptBatch { offset } => {
+                let place = crate::records::Place {
+                    position: offset,
+                    base: offset,
+                    next: None,
+                    size: 0,
+                };
+                let reason = crate::records::Corruption::Checksum;
+                self.halt(&BatchError::Corrupt { at: place, reason }.confirmed(), ctx);
+            }
+            routing::Event::Refused { code } => {
+                let error = format!("the leader answers {code}");
+                telemetry.emit(Event::TopicError {
+                    topic: partition.topic,
+                    error,
+                });
+            }
+            routing::Event::Halted => {
+                self.status.fail();
+                let reason = "no offset to read from, and auto.offset.reset=none".to_owned();
+                telemetry.emit(Event::PartitionFailed { partition, reason });
+            }
+            routing::Event::LeaseOverdue(overdue) => {
+                tracing::debug!(%partition, overdue, "lease overdue");
+            }
+        }
+    }
+
+    fn count(&self, count: Count) {
+        match count {
+            Count::Hint(outcome) => {
+                metrics::counter!("nearside_route_hints_total", "outcome" => outcome).increment(1);
+            }
+            Count::Probe { outcome, wish } => metrics::counter!(
+                "nearside_route_probes_total", "outcome" => outcome, "wish" => wish.name()
+            )
+            .increment(1),
+            Count::Wasted { gate, bytes } => {
+                let gate = gate.map_or("probe", routing::Gate::name);
+                let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+                metrics::counter!("nearside_route_wasted_bytes_total", "gate" => gate)
+                    .increment(bytes);
+            }
+            Count::Cooldown(fault) => {
+                metrics::counter!("nearside_route_cooldowns_total", "reason" => fault.name())
+                    .increment(1);
+            }
+            Count::UnknownCode(code) => metrics::counter!(
+                "nearside_route_unknown_codes_total", "code" => code.to_string()
+            )
+            .increment(1),
+            Count::ValidationSkipped => {
+                metrics::counter!("nearside_route_validations_skipped_total").increment(1);
+            }
+            Count::NotYet(rule) => {
+                metrics::counter!("nearside_route_not_yet_total", "rule" => rule).increment(1);
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The fleet supervisor: it starts everything, restarts links, and stops everything in order.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use futures::Stream;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::watch;
+
+use super::death::{Death, DeathReason};
+use crate::actors::broker::{LinkLot, Links};
+use crate::actors::clock::Clock;
+use crate::actors::coordinator::{CoordinatorActor, Leave};
+use crate::actors::entropy::Entropy;
+use crate::actors::partition::{BrokerNews, Lot};
+use crate::actors::telemetry::{Telemetry, bump};
+use crate::cluster::Target;
+use crate::error::{Error, ErrorKind};
+use crate::fleet::{Event, StopReason, Stopped};
+use crate::supervision::{Budget, Level, Verdict};
+
+/// What the outside, and the actors below, ask of the fleet supervisor.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Stop in order, within `deadline`; `None` is the configured one. The first reason stands, the earliest
+    /// deadline wins.
+    Stop {
+        reason: StopReason,
+        deadline: Option<Duration>,
+    },
+    /// The member has left the group, or cannot.
+    Left,
+}
+
+/// Runs on the control thread for as long as the fleet lives.
+pub(crate) struct FleetSupervisor {
+    pub(super) links: Arc<Links>,
+    pub(super) coordinator: Addr<CoordinatorActor>,
+    pub(super) telemetry: Arc<Telemetry>,
+    pub(super) stop_deadline: Duration,
+    pub(super) ended: watch::Sender<Option<Arc<Stopped>>>,
+    pub(super) clock: Clock,
+    entropy: Entropy,
+    budgets: BTreeMap<Target, Budget>,
+    stopping: Option<StopReason>,
+    finished: bool,
+}
+
+impl FleetSupervisor {
+    pub(super) fn new(
+        links: Arc<Links>,
+        coordinator: Addr<CoordinatorActor>,
+        ended: watch::Sender<Option<Arc<Stopped>>>,
+        stop_deadline: Duration,
+    ) -> Self {
+        Self {
+            telemetry: Arc::clone(&links.telemetry),
+            clock: links.net.clock,
+            links,
+            coordinator,
+            stop_deadline,
+            ended,
+            entropy: Entropy::from_system(),
+            budgets: BTreeMap::new(),
+            stopping: None,
+            finished: false,
+        }
+    }
+
+    fn command(&mut self, command: Command, ctx: &mut Context<Self>) {
+        match command {
+            Command::Stop { reason, deadline } => {
+                self.stop(reason, deadline.unwrap_or(self.stop_deadline), ctx);
+            }
+            Command::Left => self.finish(ctx),
+        }
+    }
+
+    /// Begins the stop, or brings its deadline forward (runtime.md D3, D4).
+    fn stop(&mut self, reason: StopReason, deadline: Duration, ctx: &mut Context<Self>) {
+        let leave = Leave {
+            until: self.clock.now() + deadline,
+            reason: reason.to_string(),
+        };
+        if self.stopping.is_none() {
+            self.telemetry.emit(Event::FleetStopping {
+                reason: reason.to_string(),
+            });
+            self.telemetry.keep_last_report();
+            self.stopping = Some(reason);
+        }
+        if self.coordinator.try_send(leave).is_err() {
+            self.finish(ctx);
+        }
+        // The leave itself and a margin come on top of the drain.
+        ctx.run_later(deadline + LEAVE_MARGIN, |actor, ctx| actor.finish(ctx));
+    }
+
+    /// Everything is drained and left: links close, threads end, the outcome is published.
+    fn finish(&mut self, ctx: &mut Context<Self>) {
+        if std::mem::replace(&mut self.finished, true) {
+            return;
+        }
+        let unexpected = || {
+            StopReason::Fatal(Error::new(
+                ErrorKind::Internal,
+                "the member ended by itself",
+            ))
+        };
+        let stopped = Stopped {
+            reason: self.stopping.take().unwrap_or_else(unexpected),
+            unfinished: self.telemetry.take_unfinished(),
+            report: self.telemetry.last_report(),
+        };
+        self.links.tell_all(|| LinkLot::Close);
+        ctx.run_later(GOOD_BYE, move |actor, ctx| {
+            actor.links.tell_all(|| LinkLot::Stop);
+            actor.links.directory.placement.stop();
+            actor.telemetry.emit(Event::FleetStopped);
+            actor.ended.send_replace(Some(Arc::new(stopped)));
+            ctx.stop();
+        });
+    }
+
+    /// A link died. Its partitions hear that its connections are lost, and it comes back after a backoff.
+    fn link_died(&mut self, death: Death<Target>, ctx: &mut Context<Self>) {
+        let target = death.id;
+        if self.finished || self.links.incarnation(target) != Some(death.incarnation) {
+            return;
+        }
+        let DeathReason::Panicked(reason) = death.reason else {
+            return;
+        };
+        bump(&self.telemetry.counts.restarts, 1);
+        let budget = self
+            .budgets
+            .entry(target)
+            .or_insert_with(|| Budget::new(Level::BrokerLink));
+        let (draw, now) = (self.entropy.draw(), self.clock.now());
+        // An exhausted budget of a link is an event, not an end: other replicas serve, and it is tried again.
+        let after = match budget.died(draw, now) {
+            Verdict::Restart { after } => after,
+            Verdict::Escalate => LINK_PAUSE,
+        };
+        let actor = format!("link to {target:?}");
+        self.telemetry.emit(Event::ActorRestarted { actor, reason });
+        ctx.run_later(after, move |actor, _| {
+            actor.links.start(target);
+            actor.announce_restart(target);
+        });
+    }
+
+    fn announce_restart(&self, target: Target) {
+        let Target::Broker(broker) = target else {
+            return;
+        };
+        for thread in self.links.directory.threads.get().into_iter().flatten() {
+            let lot = Lot::Broker(broker, BrokerNews::Restarted);
+            if thread.try_send(lot).is_err() {
+                tracing::warn!(%broker, "a data thread missed the restart of a link");
+            }
+        }
+    }
+}
+
+impl Actor for FleetSupervisor {
+    type Context = Context<Self>;
+}
+
+/// A channel's messages as a stream.
+pub(super) fn stream<T: 'static>(receiver: UnboundedReceiver<T>) -> impl Stream<Item = T> {
+    futures::stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.map(|message| (message, receiver))
+    })
+}
+
+/// An actor that nothing restarts yet has died: the fleet stops and says so, rather than stand still.
+pub(super) fn core_actor_died(death: Death<&'static str>, commands: &UnboundedSender<Command>) {
+    if let DeathReason::Panicked(text) = death.reason {
+        let error = Error::new(
+            ErrorKind::Internal,
+            format!("the {} died: {text}", death.id),
+        );
+        drop(commands.send(Command::Stop {
+            reason: StopReason::Fatal(error),
+            deadline: None,
+        }));
+    }
+}
+
+impl StreamHandler<Command> for FleetSupervisor {
+    fn handle(&mut self, command: Command, ctx: &mut Self::Context) {
+        self.command(command, ctx);
+    }
+
+    // Actors hold senders; the stream ends with them.
+    fn finished(&mut self, _: &mut Self::Context) {}
+}
+
+impl StreamHandler<Death<Target>> for FleetSupervisor {
+    fn handle(&mut self, death: Death<Target>, ctx: &mut Self::Context) {
+        self.link_died(death, ctx);
+    }
+
+    // The links' factory holds a sender; the stream ends with it.
+    fn finished(&mut self, _: &mut Self::Context) {}
+}
+
+/// What a stop may take beyond its drain: leaving the group.
+const LEAVE_MARGIN: Duration = Duration::from_secs(6);
+/// How long fetch sessions get to say good-bye (metadata.md 12).
+const GOOD_BYE: Duration = Duration::from_millis(50);
+/// Pause of a link that used up its restarts.
+const LINK_PAUSE: Duration = Duration::from_secs(60);

@@ -1,0 +1,9 @@
+//! Supervision: who notices that an actor ended, and who starts it again.
+
+mod death;
+mod fleet;
+mod start;
+
+pub(crate) use death::{Death, DeathReason, DeathWatch, Watched, guarded};
+pub(crate) use fleet::Command;
+pub(crate) use start::{Blueprint, launch};

@@ -1,0 +1,238 @@
+//! Builds the actors of a fleet and wires them together.
+
+use std::sync::Arc;
+
+use actix::prelude::*;
+use arc_swap::ArcSwap;
+use dashmap::DashMap;
+use regex::Regex;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
+
+use super::death::DeathWatch;
+use super::fleet::{self, Command, FleetSupervisor};
+use crate::actors::broker::Links;
+use crate::actors::clock::Clock;
+use crate::actors::coordinator::{CoordinatorActor, CoordinatorParts, GroupSubscription, StepPlan};
+use crate::actors::directory::Directory;
+use crate::actors::handler::{HostParts, Pools};
+use crate::actors::metadata::{MetadataActor, MetadataParts};
+use crate::actors::net::{Net, Transport};
+use crate::actors::partition::{Crew, Lot, PartitionSupervisor, ThreadParts};
+use crate::actors::placement::Placement;
+use crate::actors::telemetry::Telemetry;
+use crate::cluster::{self, Interest, Metadata};
+use crate::config::Config;
+use crate::error::{Error, ErrorKind};
+use crate::fleet::{Event, Stopped};
+use crate::group::ClassicMember;
+use crate::handler::{Subscription, Topics};
+use crate::ids::{GroupId, Incarnation};
+use crate::offsets::{Committer, Resolver};
+
+/// Everything a fleet is built from; configuration and subscriptions have been checked.
+pub(crate) struct Blueprint {
+    pub(crate) config: Config,
+    pub(crate) group: GroupId,
+    pub(crate) subscriptions: Vec<Subscription>,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) pool: tokio::runtime::Handle,
+    pub(crate) telemetry: Arc<Telemetry>,
+    pub(crate) commands: (UnboundedSender<Command>, UnboundedReceiver<Command>),
+    pub(crate) ended: watch::Sender<Option<Arc<Stopped>>>,
+}
+
+/// Starts all actors. Runs on the control thread, inside its actix system.
+///
+/// # Errors
+///
+/// A bootstrap list or topic pattern that cannot be used.
+pub(crate) fn launch(blueprint: Blueprint, placement: Placement) -> Result<(), Error> {
+    let wiring = Wiring::new(blueprint, placement)?;
+    wiring.telemetry.emit(Event::FleetStarting);
+    let metadata = Context::<MetadataActor>::new();
+    let coordinator = Context::<CoordinatorActor>::new();
+    let directory = &wiring.links.directory;
+    // Addresses first: every actor below may write to these two from its first turn on.
+    drop(directory.metadata.set(metadata.address().recipient()));
+    drop(directory.coordinator.set(coordinator.address().recipient()));
+    drop(directory.threads.set(wiring.start_threads()));
+    wiring.run(metadata, coordinator)
+}
+
+/// What the parts of a fleet share while it is being built.
+struct Wiring {
+    config: Config,
+    group: GroupId,
+    subscriptions: Vec<Subscription>,
+    links: Arc<Links>,
+    pools: Pools,
+    telemetry: Arc<Telemetry>,
+    commands: (UnboundedSender<Command>, UnboundedReceiver<Command>),
+    link_deaths: UnboundedReceiver<super::Death<cluster::Target>>,
+    deaths: UnboundedSender<super::Death<&'static str>>,
+    ended: watch::Sender<Option<Arc<Stopped>>>,
+}
+
+impl Wiring {
+    fn new(blueprint: Blueprint, placement: Placement) -> Result<Self, Error> {
+        let config = blueprint.config;
+        let (link_deaths_tx, link_deaths) = unbounded_channel();
+        let (deaths, mut reports) = unbounded_channel::<super::Death<&'static str>>();
+        let telemetry = Arc::clone(&blueprint.telemetry);
+        let watcher = blueprint.commands.0.clone();
+        crate::actors::spawn::local("deaths", async move {
+            while let Some(death) = reports.recv().await {
+                fleet::core_actor_died(death, &watcher);
+            }
+        });
+        let links = Arc::new(Links {
+            directory: Arc::new(Directory::new(placement)),
+            net: Net {
+                transport: blueprint.transport,
+                settings: config.connection_settings(),
+                caps: config.frame_caps(),
+                clock: Clock::start(),
+            },
+            settings: Arc::new(config.broker_settings()),
+            client_rack: config.connection.rack.clone(),
+            telemetry: Arc::clone(&telemetry),
+            deaths: link_deaths_tx,
+            peers: DashMap::new(),
+        });
+        Ok(Self {
+            group: blueprint.group,
+            subscriptions: blueprint.subscriptions,
+            links,
+            pools: Pools::new(blueprint.pool),
+            telemetry,
+            commands: blueprint.commands,
+            link_deaths,
+            deaths,
+            ended: blueprint.ended,
+            config,
+        })
+    }
+
+    /// One partition supervisor with its handler host per data thread.
+    fn start_threads(&self) -> Vec<Recipient<Lot>> {
+        let start = |arbiter| {
+            let crew = Crew {
+                parts: ThreadParts {
+                    clock: self.links.net.clock,
+                    telemetry: Arc::clone(&self.telemetry),
+                    routing: Arc::new(self.config.route_settings()),
+                    reading: self.config.read_settings(),
+                    inflated_bytes_max: self.config.inflated_bytes_max(),
+                    read_committed: self.config.reads_committed(),
+                    directory: Arc::clone(&self.links.directory),
+                },
+                host: HostParts {
+                    settings: self.config.host_settings(),
+                    group: self.group.clone(),
+                    handlers: self
+                        .subscriptions
+                        .iter()
+                        .map(|one| Arc::clone(one.handler()))
+                        .collect(),
+                    pools: self.pools.clone(),
+                    commands: self.commands.0.clone(),
+                },
+                watch: self.watch("data thread"),
+            };
+            PartitionSupervisor::start_in_arbiter(arbiter, move |ctx| {
+                PartitionSupervisor::build(crew, ctx)
+            })
+            .recipient()
+        };
+        self.links
+            .directory
+            .placement
+            .data()
+            .iter()
+            .map(start)
+            .collect()
+    }
+
+    fn run(
+        self,
+        metadata: Context<MetadataActor>,
+        mut coordinator: Context<CoordinatorActor>,
+    ) -> Result<(), Error> {
+        let subscriptions = self.group_subscriptions()?;
+        let bootstrap = self.config.bootstrap_endpoints();
+        let parts = MetadataParts {
+            machine: Metadata::new(self.config.metadata_settings(), bootstrap),
+            links: Arc::clone(&self.links),
+            published: Arc::new(ArcSwap::default()),
+            telemetry: Arc::clone(&self.telemetry),
+            interest: interest(&self.subscriptions)?,
+            commands: self.commands.0.clone(),
+            watch: self.watch("metadata actor"),
+        };
+        let answers = metadata.address().recipient();
+        metadata.run(MetadataActor::new(parts, answers));
+        let parts = CoordinatorParts {
+            member: ClassicMember::new(self.config.group_settings(self.group.clone())),
+            committer: Committer::new(self.config.commit_settings(self.group.clone())),
+            resolver: Resolver::new(self.config.resolve_settings(self.group.clone())),
+            plan: StepPlan {
+                drain: self.config.lifecycle.drain,
+                grace: self.config.handling.cancel_grace,
+                commit: self.config.lifecycle.drain_commit,
+            },
+            subscriptions,
+            links: Arc::clone(&self.links),
+            commands: self.commands.0.clone(),
+            telemetry: Arc::clone(&self.telemetry),
+            watch: self.watch("coordinator"),
+        };
+        let actor = CoordinatorActor::build(parts, &mut coordinator);
+        let coordinator = coordinator.run(actor);
+        let (links, ended, deadline) = (self.links, self.ended, self.config.lifecycle.stop);
+        let (commands, link_deaths) = (self.commands.1, self.link_deaths);
+        FleetSupervisor::create(move |ctx| {
+            ctx.add_stream(fleet::stream(commands));
+            ctx.add_stream(fleet::stream(link_deaths));
+            FleetSupervisor::new(links, coordinator, ended, deadline)
+        });
+        self.telemetry.emit(Event::FleetStarted);
+        Ok(())
+    }
+
+    fn group_subscriptions(&self) -> Result<Vec<GroupSubscription>, Error> {
+        let of = |subscription: &Subscription| {
+            Ok(GroupSubscription {
+                matcher: subscription.selection().matcher()?,
+                names: match subscription.selection() {
+                    Topics::Names(names) => names.clone(),
+                    Topics::Pattern(_) => Vec::new(),
+                },
+                handling: self.config.handling_for(subscription.policy()),
+            })
+        };
+        self.subscriptions.iter().map(of).collect()
+    }
+
+    fn watch(&self, name: &'static str) -> DeathWatch<&'static str> {
+        DeathWatch::new(name, Incarnation(1), self.deaths.clone())
+    }
+}
+
+/// A topic pattern, which must match the whole name.
+fn anchored(pattern: &str) -> Result<Regex, Error> {
+    Regex::new(&format!("^(?:{pattern})$"))
+        .map_err(|error| Error::new(ErrorKind::Config, format!("topic pattern: {error}")))
+}
+
+/// The topics the metadata actor follows.
+fn interest(subscriptions: &[Subscription]) -> Result<Interest, Error> {
+    let mut interest = Interest::default();
+    for subscription in subscriptions {
+        match subscription.selection() {
+            Topics::Names(names) => interest.topics.extend(names.iter().cloned()),
+            Topics::Pattern(pattern) => interest.patterns.push(anchored(pattern)?),
+        }
+    }
+    Ok(interest)
+}

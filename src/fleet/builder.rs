@@ -1,0 +1,263 @@
+//! From configuration and subscriptions to a running fleet.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+
+use super::handle::FleetHandle;
+use crate::actors::{Blueprint, Placement, Tcp, Telemetry, Transport, launch};
+use crate::config::{Config, ConfigError, Severity};
+use crate::error::{Error, ErrorKind};
+use crate::handler::Subscription;
+use crate::ids::GroupId;
+
+/// Everything a process runs under one configuration: starts with [`Fleet::builder`].
+///
+/// ```no_run
+/// use nearside::prelude::*;
+///
+/// # async fn run() -> Result<(), nearside::Error> {
+/// let orders = Subscription::topics(["orders"])
+///     .handler(handler_fn(|order: Message<Raw>, _: Context| async move {
+///         println!("{:?}", order.value_bytes());
+///         Ok(Outcome::Done)
+///     }));
+/// let fleet = Fleet::builder("billing").bootstrap("kafka-1:9092").subscribe(orders).start().await?;
+/// fleet.run_until_signal().await.into_result()
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Fleet;
+
+/// Marks a required part as given.
+#[derive(Clone, Copy, Debug)]
+pub enum Present {}
+
+/// Marks a required part as missing: `start` does not exist yet.
+#[derive(Clone, Copy, Debug)]
+pub enum Absent {}
+
+impl Fleet {
+    /// Begins a fleet that is one member of `group`. Bootstrap addresses and a subscription are still required.
+    pub fn builder(group: impl Into<GroupId>) -> FleetBuilder<Absent, Absent> {
+        FleetBuilder {
+            group: group.into(),
+            config: Config::default(),
+            problem: None,
+            subscriptions: Vec::new(),
+            transport: Tcp::shared(),
+            parts: PhantomData,
+        }
+    }
+}
+
+/// A fleet being put together. `B` and `S` tell whether bootstrap addresses and a subscription are given.
+#[must_use = "a fleet runs once it is started"]
+pub struct FleetBuilder<B, S> {
+    group: GroupId,
+    config: Config,
+    problem: Option<ConfigError>,
+    subscriptions: Vec<Subscription>,
+    transport: Arc<dyn Transport>,
+    parts: PhantomData<fn() -> (B, S)>,
+}
+
+impl<B, S> FleetBuilder<B, S> {
+    /// Sets the addresses to start from, `host:port` separated by commas (`bootstrap.servers`).
+    pub fn bootstrap(self, servers: &str) -> FleetBuilder<Present, S> {
+        self.property("bootstrap.servers", servers).retyped()
+    }
+
+    /// Takes a whole configuration, which must name `bootstrap.servers`; replaces what was set before. The group
+    /// stays the builder's.
+    pub fn config(mut self, config: Config) -> FleetBuilder<Present, S> {
+        self.config = config;
+        self.retyped()
+    }
+
+    /// Sets one property under its Kafka name. An error in it is reported by `start`.
+    pub fn property(mut self, key: &str, value: &str) -> Self {
+        if let Err(error) = self.config.set(key, value) {
+            self.problem.get_or_insert(error);
+        }
+        self
+    }
+
+    /// Adds a subscription. A topic that several match belongs to the first.
+    pub fn subscribe(mut self, subscription: Subscription) -> FleetBuilder<B, Present> {
+        self.subscriptions.push(subscription);
+        self.retyped()
+    }
+
+    /// Opens connections another way than by TCP, such as to an embedded cluster in the same process.
+    pub fn transport(mut self, transport: Arc<dyn Transport>) -> Self {
+        self.transport = transport;
+        self
+    }
+
+    fn retyped<B2, S2>(self) -> FleetBuilder<B2, S2> {
+        FleetBuilder {
+            group: self.group,
+            config: self.config,
+            problem: self.problem,
+            subscriptions: self.subscriptions,
+            transport: self.transport,
+            parts: PhantomData,
+        }
+    }
+}
+
+impl FleetBuilder<Present, Present> {
+    /// Checks everything, then starts the fleet on threads of its own. No socket opens before the checks passed.
+    /// Returns once the actors run; whether brokers answer shows in events and in
+    /// [`FleetHandle::connection_error`].
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] naming the property, its value and what would work; [`ErrorKind::Io`] if threads
+    /// cannot be started. A handler whose `ready` fails is asked again with a growing pause, and holds the start.
+    pub async fn start(self) -> Result<FleetHandle, Error> {
+        self.check()?;
+        let threads = self.config.handling.handler_threads;
+        let mut pool = tokio::runtime::Builder::new_multi_thread();
+        pool.enable_all().thread_name("nearside-handler");
+        if let Some(threads) = threads {
+            pool.worker_threads(threads.get());
+        }
+        let pool = pool
+            .build()
+            .map_err(|error| io_error("handler pool", &error))?;
+        self.ready(pool.handle()).await?;
+        let data_threads = self
+            .config
+            .handling
+            .data_arbiters
+            .map_or_else(cores, |n| n.get());
+        let (blueprint, handle, mut ended) = self.blueprint(pool.handle().clone());
+        let (started, outcome) = tokio::sync::oneshot::channel();
+        let control = move || {
+            let system = actix::System::new();
+            system.block_on(async move {
+                let result = launch(blueprint, Placement::threads(data_threads));
+                let failed = result.is_err();
+                drop(started.send(result));
+                if !failed {
+                    drop(ended.wait_for(Option::is_some).await);
+                }
+            });
+            // Handlers that were abandoned must not hold the end of the control thread.
+            pool.shutdown_background();
+        };
+        std::thread::Builder::new()
+            .name("nearside-control".into())
+            .spawn(control)
+            .map_err(|error| io_error("control thread", &error))?;
+        let vanished = |_| Error::new(ErrorKind::Internal, "the control thread ended");
+        outcome.await.map_err(vanished)??;
+        Ok(handle)
+    }
+
+    /// The same with every actor and handler on the calling thread, inside its actix system, so that a test's paused
+    /// clock covers all of them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`start`](Self::start).
+    #[doc(hidden)]
+    pub async fn start_on_this_thread(self) -> Result<FleetHandle, Error> {
+        self.check()?;
+        let pool = tokio::runtime::Handle::current();
+        self.ready(&pool).await?;
+        let (blueprint, handle, _) = self.blueprint(pool);
+        launch(blueprint, Placement::single())?;
+        Ok(handle)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let config_error = |error: &ConfigError| Error::new(ErrorKind::Config, error.to_string());
+        if let Some(problem) = &self.problem {
+            return Err(config_error(problem));
+        }
+        self.config
+            .require_bootstrap()
+            .map_err(|error| config_error(&error))?;
+        for subscription in &self.subscriptions {
+            subscription.check()?;
+        }
+        for finding in self.config.lint() {
+            match finding.severity {
+                Severity::Error => {
+                    return Err(Error::new(ErrorKind::Config, finding.to_string()));
+                }
+                Severity::Warning => tracing::warn!(%finding, "configuration"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks every handler whether work can begin (runtime.md G5).
+    async fn ready(&self, pool: &tokio::runtime::Handle) -> Result<(), Error> {
+        let backoff = crate::backoff::Backoff::from_ms(1_000, 60_000);
+        for subscription in &self.subscriptions {
+            let mut step = 0;
+            loop {
+                let asked = pool.spawn(Arc::clone(subscription.handler()).ready()).await;
+                match asked {
+                    Ok(Ok(())) => break,
+                    Ok(Err(error)) => tracing::warn!(%error, "handler is not ready"),
+                    Err(error) => {
+                        let text = format!("the handler's ready() died: {error}");
+                        return Err(Error::new(ErrorKind::Stopped, text));
+                    }
+                }
+                tokio::time::sleep(backoff.plain(step)).await;
+                step += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn blueprint(
+        self,
+        pool: tokio::runtime::Handle,
+    ) -> (
+        Blueprint,
+        FleetHandle,
+        watch::Receiver<Option<Arc<super::Stopped>>>,
+    ) {
+        let telemetry = Telemetry::new();
+        let (commands, received) = mpsc::unbounded_channel();
+        let (ended, stopped) = watch::channel(None);
+        let handle = FleetHandle::new(commands.clone(), Arc::clone(&telemetry), stopped.clone());
+        let blueprint = Blueprint {
+            config: self.config,
+            group: self.group,
+            subscriptions: self.subscriptions,
+            transport: self.transport,
+            pool,
+            telemetry,
+            commands: (commands, received),
+            ended,
+        };
+        (blueprint, handle, stopped)
+    }
+}
+
+impl<B, S> fmt::Debug for FleetBuilder<B, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FleetBuilder")
+            .field("group", &self.group)
+            .field("subscriptions", &self.subscriptions)
+            .finish_non_exhaustive()
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn io_error(what: &str, error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("cannot start the {what}: {error}"))
+}

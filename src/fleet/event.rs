@@ -1,0 +1,234 @@
+//! What a fleet tells while it runs (runtime.md 13 V7).
+
+use serde::Serialize;
+
+use crate::ids::{
+    AssignmentEpoch, BrokerId, Generation, LeaderEpoch, MemberId, Offset, Rack, TopicName,
+    TopicPartition,
+};
+use crate::routing;
+
+/// Something that happened, as a fleet's [`events`](super::FleetHandle::events) deliver it.
+#[derive(Clone, Debug, Serialize)]
+pub struct NumberedEvent {
+    /// Counts from 1 without gaps; a reader that sees a gap was too slow.
+    pub number: u64,
+    /// Unix time in milliseconds.
+    pub at_ms: i64,
+    /// What happened.
+    pub event: Event,
+}
+
+/// One thing that happened in a fleet. Serialises under snake case names.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "snake_case", tag = "type")]
+#[non_exhaustive]
+pub enum Event {
+    /// The fleet opens its first connection.
+    FleetStarting,
+    /// Actors run and metadata of the subscribed topics is known.
+    FleetStarted,
+    /// A stop began.
+    FleetStopping {
+        /// Why, in words.
+        reason: String,
+    },
+    /// Everything is drained, committed and closed.
+    FleetStopped,
+    /// The member is part of a generation.
+    MemberJoined {
+        /// Its id.
+        member: MemberId,
+        /// The generation.
+        generation: Generation,
+    },
+    /// The member left the group.
+    MemberLeft,
+    /// The coordinator refused the member for good.
+    MemberFatal {
+        /// The error in one line.
+        error: String,
+    },
+    /// Partitions were assigned; also sent with an empty set, once per reconciliation.
+    Assigned {
+        /// Which, with the epoch of each assignment.
+        partitions: Vec<(TopicPartition, AssignmentEpoch)>,
+    },
+    /// Partitions were drained, committed and released.
+    Revoked {
+        /// Which.
+        partitions: Vec<TopicPartition>,
+    },
+    /// Partitions are no longer ours; nothing was committed for them.
+    Lost {
+        /// Which.
+        partitions: Vec<TopicPartition>,
+    },
+    /// A partition is read from another broker or lane.
+    RoutingChange(RouteChange),
+    /// The reset policy moved a position.
+    PositionReset {
+        /// The partition.
+        partition: TopicPartition,
+        /// Position before; none if there was no commit.
+        from: Option<Offset>,
+        /// Position now.
+        to: Offset,
+    },
+    /// The log was truncated below a position (KIP-320).
+    Truncated {
+        /// The partition.
+        partition: TopicPartition,
+        /// Position before.
+        from: Offset,
+        /// Position now.
+        to: Offset,
+    },
+    /// A record batch cannot be opened; its partition halts.
+    CorruptBatch {
+        /// The partition.
+        partition: TopicPartition,
+        /// Where.
+        offset: Offset,
+        /// Why, in words.
+        reason: String,
+    },
+    /// A commit was refused for good or is late.
+    CommitFailed {
+        /// The partition.
+        partition: TopicPartition,
+        /// The broker's words.
+        error: String,
+    },
+    /// A handler attempt panicked; the record is retried.
+    AttemptPanicked {
+        /// The partition.
+        partition: TopicPartition,
+        /// First offset of the handled unit.
+        offset: Offset,
+        /// The attempt, from 1.
+        attempt: u32,
+        /// The panic's text.
+        text: String,
+    },
+    /// A handler attempt passed its deadline and was asked to end.
+    AttemptDeadline {
+        /// The partition.
+        partition: TopicPartition,
+    },
+    /// An attempt did not end within the grace and was aborted.
+    AttemptAbandoned {
+        /// The partition.
+        partition: TopicPartition,
+        /// First offset of the handled unit.
+        offset: Offset,
+    },
+    /// An aborted attempt still holds its thread; its partition stands still until it ends.
+    AttemptStuck {
+        /// The partition.
+        partition: TopicPartition,
+        /// First offset of the handled unit, if it is known.
+        offset: Option<Offset>,
+    },
+    /// An actor died and was started again from its cell.
+    ActorRestarted {
+        /// Which, in words.
+        actor: String,
+        /// Why it died.
+        reason: String,
+    },
+    /// A partition stopped for good and holds its offset; it stays assigned.
+    PartitionFailed {
+        /// The partition.
+        partition: TopicPartition,
+        /// Why.
+        reason: String,
+    },
+    /// A topic cannot be read.
+    TopicError {
+        /// The topic.
+        topic: TopicName,
+        /// Why.
+        error: String,
+    },
+    /// A broker connection changed state; sent for losses and recoveries only.
+    BrokerLink {
+        /// The broker.
+        broker: BrokerId,
+        /// The connection's class.
+        class: String,
+        /// Its new state.
+        state: String,
+        /// Why.
+        reason: String,
+    },
+    /// A drain did not finish within its budget.
+    DrainOverrun {
+        /// Partitions with work in hand when it ended.
+        partitions: Vec<TopicPartition>,
+    },
+    /// A diagnostic of the set-up, such as a rack that no broker has.
+    Diagnostic {
+        /// Its fixed name.
+        name: &'static str,
+        /// In words.
+        detail: String,
+    },
+}
+
+/// A partition is read from another broker or lane from now on (routing.md 18).
+#[derive(Clone, Debug, Serialize)]
+pub struct RouteChange {
+    /// The partition.
+    pub partition: TopicPartition,
+    /// How it was read before.
+    pub from: RouteEnd,
+    /// How it is read now.
+    pub to: RouteEnd,
+    /// Why, as a fixed name such as `hint_adopted`.
+    pub reason: String,
+    /// Counts the changes of this assignment.
+    pub generation: u64,
+    /// The broker the leader recommended, if that caused it.
+    pub hint: Option<BrokerId>,
+    /// The leader as known.
+    pub leader: Option<BrokerId>,
+    /// Its epoch.
+    pub leader_epoch: Option<LeaderEpoch>,
+    /// Milliseconds until the leader is asked again; `None` without a lease.
+    pub lease_left_ms: Option<u64>,
+}
+
+/// One side of a [`RouteChange`].
+#[derive(Clone, Debug, Serialize)]
+pub struct RouteEnd {
+    /// `parked`, `leader`, `follower` or `forced`.
+    pub state: &'static str,
+    /// The serving broker.
+    pub broker: Option<BrokerId>,
+    /// Its rack.
+    pub zone: Option<Rack>,
+}
+
+impl RouteChange {
+    pub(crate) fn new(partition: TopicPartition, change: &routing::RoutingChange) -> Self {
+        let end = |end: &routing::Endpoint| RouteEnd {
+            state: end.state,
+            broker: end.broker,
+            zone: end.zone.clone(),
+        };
+        Self {
+            partition,
+            from: end(&change.from),
+            to: end(&change.to),
+            reason: change.reason.name(),
+            generation: change.generation.0,
+            hint: change.hint,
+            leader: change.leader,
+            leader_epoch: change.leader_epoch,
+            lease_left_ms: change
+                .lease_left
+                .map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
+        }
+    }
+}
