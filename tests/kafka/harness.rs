@@ -34,7 +34,8 @@ fn three_brokers_live_in_three_racks(cluster: &mut Cluster) -> Outcome {
     Ok(())
 }
 
-/// kafka.md 3: `BytesOutPerSec` counts exactly the record bytes a consumer received, per broker and topic.
+/// kafka.md 3: `BytesOutPerSec` counts exactly the record bytes a consumer received, per broker and
+/// topic.
 fn a_follower_serves_and_counts_every_byte_it_sent(cluster: &mut Cluster) -> Outcome {
     const RECORDS: u64 = 30_000;
     cluster.create_topic("counted", 6)?;

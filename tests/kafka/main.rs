@@ -1,7 +1,8 @@
 //! Nearside against a real three-broker, three-rack Apache Kafka.
 //!
-//! All tests share one cluster, started by the first that runs, and run one after the other. Without Java and
-//! Maven they say so and count as ignored; with `NEARSIDE_REQUIRE_KAFKA=1` that is a failure.
+//! All tests share one cluster, started by the first that runs, and run one after the other.
+//! Without Java and Maven they say so and count as ignored; with `NEARSIDE_REQUIRE_KAFKA=1` that is
+//! a failure.
 
 #![expect(
     clippy::indexing_slicing,

@@ -18,7 +18,8 @@ pub(crate) struct Read {
     pub(crate) numbers: Vec<u64>,
 }
 
-/// Reads `topic`-`partition` from its start to `end`, all of it from the broker `admin` is connected to.
+/// Reads `topic`-`partition` from its start to `end`, all of it from the broker `admin` is
+/// connected to.
 pub(crate) fn read(
     admin: &mut Admin,
     topic: &str,

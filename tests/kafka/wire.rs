@@ -1,4 +1,5 @@
-//! The wire and record code against the real broker: every request is understood, every answer decoded.
+//! The wire and record code against the real broker: every request is understood, every answer
+//! decoded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -291,7 +292,8 @@ fn client(cluster: &Cluster, broker: i32) -> Result<Client, Failed> {
     Ok(Client::new(cluster.address(broker)?))
 }
 
-/// The coordinator of a group, once it serves: a new offsets topic takes a moment to find its leaders.
+/// The coordinator of a group, once it serves: a new offsets topic takes a moment to find its
+/// leaders.
 fn coordinator(cluster: &Cluster, group: &str) -> Result<Client, Failed> {
     let mut any = client(cluster, 1)?;
     let found = until("a serving coordinator", Duration::from_secs(20), || {

@@ -1,9 +1,9 @@
 //! Nearside beside librdkafka and a bare reader, on one real three-broker Apache Kafka.
 //!
-//! Without arguments it starts a cluster, loads two topics of six partitions (100 B and 1 KiB records) with
-//! Kafka's own producer, lets every reader read each of them in alternation, and prints a table. Figures drift
-//! with the machine, so only those of one run can be compared. Every reading happens in a process of its own,
-//! whose CPU time is what is reported.
+//! Without arguments it starts a cluster, loads two topics of six partitions (100 B and 1 KiB
+//! records) with Kafka's own producer, lets every reader read each of them in alternation, and
+//! prints a table. Figures drift with the machine, so only those of one run can be compared. Every
+//! reading happens in a process of its own, whose CPU time is what is reported.
 
 mod bench;
 mod payload;

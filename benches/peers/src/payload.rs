@@ -18,7 +18,8 @@ pub fn write_lines(path: &Path, length: usize) -> Result<()> {
     Ok(file.flush()?)
 }
 
-/// Marsaglia's xorshift: nearly random letters do not compress, which is what makes lengths comparable.
+/// Marsaglia's xorshift: nearly random letters do not compress, which is what makes lengths
+/// comparable.
 fn letter(state: &mut u64) -> u8 {
     *state ^= *state << 13;
     *state ^= *state >> 7;

@@ -1,6 +1,7 @@
 //! A small blocking client: what a test wants to know of the cluster, and wants done to it.
 //!
-//! It talks through kafka-protocol alone, so that it cannot share a mistake with the code under test.
+//! It talks through kafka-protocol alone, so that it cannot share a mistake with the code under
+//! test.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -114,7 +115,8 @@ impl Admin {
         Ok(views.collect())
     }
 
-    /// Creates a topic whose partition `n` lives on the brokers `replicas[n]`, the preferred leader first.
+    /// Creates a topic whose partition `n` lives on the brokers `replicas[n]`, the preferred leader
+    /// first.
     ///
     /// # Errors
     ///
@@ -206,7 +208,8 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// [`KafkaError::Failed`] when no answer comes or it cannot be read. Error codes inside are the caller's.
+    /// [`KafkaError::Failed`] when no answer comes or it cannot be read. Error codes inside are the
+    /// caller's.
     pub fn call<R: Request>(
         &mut self,
         request: &R,

@@ -43,12 +43,13 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a cluster and waits until it lists three brokers; about ten seconds once the jars are cached.
+    /// Starts a cluster and waits until it lists three brokers; about ten seconds once the jars are
+    /// cached.
     ///
     /// # Errors
     ///
-    /// [`KafkaError::Unavailable`] without Java or Maven, [`KafkaError::Failed`] with the log of the node
-    /// when one does not start.
+    /// [`KafkaError::Unavailable`] without Java or Maven, [`KafkaError::Failed`] with the log of
+    /// the node when one does not start.
     pub fn start(options: &Options) -> Result<Self, KafkaError> {
         let java = Java::new(&options.version, options.heap_mib)?;
         let tools = Java::new(DEFAULT_VERSION, options.heap_mib)?;
@@ -84,7 +85,8 @@ impl Cluster {
         addresses.collect::<Vec<_>>().join(",")
     }
 
-    /// `host:port` list of the listener behind the proxies: a client that starts here stays behind them.
+    /// `host:port` list of the listener behind the proxies: a client that starts here stays behind
+    /// them.
     pub fn proxied_bootstrap(&self) -> String {
         let addresses = self
             .proxies
@@ -227,7 +229,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits until every node that is up lists every such node: an open port alone does not mean ready.
+    /// Waits until every node that is up lists every such node: an open port alone does not mean
+    /// ready.
     fn wait_ready(&mut self) -> Result<(), KafkaError> {
         let expected: Vec<i32> = self.nodes.iter().map(|node| node.plan.id).collect();
         for id in &expected {
@@ -271,4 +274,4 @@ fn no_broker(broker: i32) -> KafkaError {
 }
 
 const DEFAULT_VERSION: &str = "4.4.0";
-const START_LIMIT: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_secs(120);

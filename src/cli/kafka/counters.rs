@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 use super::KafkaError;
 use super::java::Java;
 
-/// The record bytes a broker sent to consumers of `topic` since it started, replication not counted.
+/// The record bytes a broker sent to consumers of `topic` since it started, replication not
+/// counted.
 ///
 /// Kafka makes the counter with the first byte; before that the answer is 0.
 pub(super) fn bytes_out(
@@ -45,7 +46,8 @@ fn query(java: &Java, port: u16) -> Command {
     let mut command = java.tool("org.apache.kafka.tools.JmxTool");
     command
         .args(["--one-time", "--report-format", "tsv", "--attributes", "Count", "--object-name"])
-        // Kafka makes the counter of a topic with the first byte, and this pattern also matches the sum over all topics, so that there always is an answer.
+        // Kafka makes the counter of a topic with the first byte, and this pattern also matches the
+        // sum over all topics, so that there always is an answer.
         .arg("kafka.server:type=BrokerTopicMetrics,name=BytesOutPerSec,*")
         .args(["--jmx-url", &format!("service:jmx:rmi:///jndi/rmi://127.0.0.1:{port}/jmxrmi")]);
     command

@@ -10,8 +10,8 @@ use super::KafkaError;
 
 /// The directory of one cluster, and a shell that waits for this process to end.
 ///
-/// The shell reads a pipe whose other end only this process holds. When the pipe closes, for whatever
-/// reason, it kills every node that has a pid file and removes the directory.
+/// The shell reads a pipe whose other end only this process holds. When the pipe closes, for
+/// whatever reason, it kills every node that has a pid file and removes the directory.
 #[derive(Debug)]
 pub(super) struct Guard {
     dir: PathBuf,

@@ -91,7 +91,8 @@ fn cache_root() -> Result<PathBuf, KafkaError> {
     Ok(base.join("nearside"))
 }
 
-/// Kafka logs through slf4j 1.7; without a binding the broker is silent. The binding changed with 4.0.
+/// Kafka logs through slf4j 1.7; without a binding the broker is silent. The binding changed with
+/// 4.0.
 fn pom(version: &str) -> String {
     let mut dependencies = dependency("org.apache.kafka", "kafka_2.13", version);
     if version.starts_with("3.") {

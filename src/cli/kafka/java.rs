@@ -63,7 +63,8 @@ impl Java {
         self.heap_mib
     }
 
-    /// `java` with the class path, `options` and a main class; program arguments are added by the caller.
+    /// `java` with the class path, `options` and a main class; program arguments are added by the
+    /// caller.
     pub(super) fn command(&self, class: &str, options: &[String]) -> Command {
         let mut command = Command::new("java");
         command
@@ -85,8 +86,8 @@ impl Java {
 
 /// What Kafka's own performance producer is to write.
 ///
-/// Payloads are the numbers 0, 1, 2, ... as text, each once and rising within every partition, unless
-/// [`ProduceLoad::payload_file`] names lines to draw from.
+/// Payloads are the numbers 0, 1, 2, ... as text, each once and rising within every partition,
+/// unless [`ProduceLoad::payload_file`] names lines to draw from.
 #[derive(Clone, Debug)]
 pub struct ProduceLoad {
     /// The topic, which must exist.

@@ -1,11 +1,13 @@
 //! A real Apache Kafka on this machine: three nodes, three racks, and every fault a test may want.
 //!
-//! `nearside cluster --kafka`, the tests of `tests/kafka` and the peer benchmark start their cluster here. It
-//! needs a JDK and, the first time, Maven; without them [`Cluster::start`] answers
-//! [`KafkaError::Unavailable`], which the tests count as ignored. Everything it starts ends with it: nodes
-//! and files go when the [`Cluster`] is dropped, and a guard process removes them when this process dies.
+//! `nearside cluster --kafka`, the tests of `tests/kafka` and the peer benchmark start their
+//! cluster here. It needs a JDK and, the first time, Maven; without them [`Cluster::start`] answers
+//! [`KafkaError::Unavailable`], which the tests count as ignored. Everything it starts ends with
+//! it: nodes and files go when the [`Cluster`] is dropped, and a guard process removes them when
+//! this process dies.
 //!
-//! All of it is blocking and Linux only: it drives processes, for which an async runtime would gain nothing.
+//! All of it is blocking and Linux only: it drives processes, for which an async runtime would gain
+//! nothing.
 
 mod admin;
 mod cluster;

@@ -6,8 +6,8 @@ use super::KafkaError;
 
 /// `count` distinct free ports on the loopback address.
 ///
-/// They lie below the range from which Linux takes the local ports of outgoing connections (32768 and up), so
-/// that no client can sit on the port of a node that is being restarted.
+/// They lie below the range from which Linux takes the local ports of outgoing connections (32768
+/// and up), so that no client can sit on the port of a node that is being restarted.
 pub(super) fn free(count: usize) -> Result<Vec<u16>, KafkaError> {
     let width = LAST - FIRST;
     // Parallel test processes start looking at different places.

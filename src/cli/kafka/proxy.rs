@@ -1,4 +1,5 @@
-//! A TCP proxy in front of one broker, so that one client can lose it while the cluster stays healthy.
+//! A TCP proxy in front of one broker, so that one client can lose it while the cluster stays
+//! healthy.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -17,8 +18,8 @@ pub enum Fault {
     None,
     /// Connections end, new ones are refused.
     Refuse,
-    /// Connections stay open and new ones are accepted, but no byte passes; what was on the way is kept and
-    /// passes when the fault ends.
+    /// Connections stay open and new ones are accepted, but no byte passes; what was on the way is
+    /// kept and passes when the fault ends.
     BlackHole,
     /// Every read of up to 64 KiB, in either direction, waits this long before it is passed on.
     Slow(Duration),
@@ -54,7 +55,8 @@ struct Pair {
 }
 
 impl Proxy {
-    /// Listens on `port` and passes every connection on to `broker_port`, both on the loopback address.
+    /// Listens on `port` and passes every connection on to `broker_port`, both on the loopback
+    /// address.
     ///
     /// # Errors
     ///

@@ -2,8 +2,8 @@
 
 use super::node::NodePlan;
 
-/// The `server.properties` of one node: broker and controller in one process, rack-aware reads, and limits
-/// short enough that a test sees a failover within seconds.
+/// The `server.properties` of one node: broker and controller in one process, rack-aware reads, and
+/// limits short enough that a test sees a failover within seconds.
 pub(super) fn server_properties(node: &NodePlan, nodes: &[NodePlan]) -> String {
     let voters: Vec<String> = nodes
         .iter()

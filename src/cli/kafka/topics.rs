@@ -17,7 +17,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// [`KafkaError::Failed`] with the last state seen, after thirty seconds.
+    /// [`KafkaError::Failed`] with the last state seen, after a minute.
     pub fn wait_partitions(
         &self,
         topic: &str,
@@ -36,8 +36,8 @@ impl Cluster {
         })
     }
 
-    /// Creates a topic with three replicas a partition, leaders and followers spread evenly, and waits until
-    /// all of them are in sync.
+    /// Creates a topic with three replicas a partition, leaders and followers spread evenly, and
+    /// waits until all of them are in sync.
     ///
     /// # Errors
     ///
@@ -148,5 +148,5 @@ impl Cluster {
     }
 }
 
-const SETTLE_LIMIT: Duration = Duration::from_secs(30);
+const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 const ELECTION_NOT_NEEDED: i16 = 84;

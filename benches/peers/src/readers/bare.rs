@@ -1,4 +1,5 @@
-//! The floor: fetch every partition from one follower over one connection, check the CRCs, forget the bytes.
+//! The floor: fetch every partition from one follower over one connection, check the CRCs, forget
+//! the bytes.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
