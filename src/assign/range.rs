@@ -56,6 +56,9 @@ impl<'a> State<'a> {
     }
 
     fn note(&mut self, place: usize, count: usize) {
+        if count == 0 {
+            return;
+        }
         if let Some(given) = self.given.get_mut(place) {
             *given = given.saturating_add(number(count));
             if *given > self.quota {

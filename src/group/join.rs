@@ -149,7 +149,7 @@ impl ClassicMember {
             assignor,
             leader,
         };
-        if !leader || answer.skip_assignment {
+        if !leader {
             self.baseline = None;
             self.sync(round, Vec::new());
             return;
@@ -157,6 +157,12 @@ impl ClassicMember {
         let roster = Roster::read(&answer.members, assignor);
         if let Some(field) = roster.unreadable {
             self.tell(Event::Unreadable(field));
+        }
+        if answer.skip_assignment {
+            // A static leader that came back leaves all as it is, but goes on watching (KIP-814).
+            self.watch(roster.topics(), facts);
+            self.sync(round, Vec::new());
+            return;
         }
         let unknown: BTreeSet<TopicName> = roster
             .topics()
@@ -203,14 +209,17 @@ impl ClassicMember {
                 .collect(),
         };
         self.stop_timers(&[Timer::Topics]);
-        let count = |topic: &TopicName| facts.view.partition_count(topic);
-        self.baseline = Some(
-            topics
-                .into_iter()
-                .map(|topic| (topic.clone(), count(&topic)))
-                .collect(),
-        );
+        self.watch(topics, facts);
         self.push(Output::Lead(Box::new(lead)));
+    }
+
+    /// Remembers how many partitions these topics have: a change calls for a rebalance.
+    fn watch(&mut self, topics: BTreeSet<TopicName>, facts: Facts<'_>) {
+        let count = |topic: TopicName| {
+            let count = facts.view.partition_count(&topic);
+            (topic, count)
+        };
+        self.baseline = Some(topics.into_iter().map(count).collect());
     }
 
     pub(super) fn on_led(&mut self, led: Led, _facts: Facts<'_>) {

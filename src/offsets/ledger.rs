@@ -103,8 +103,8 @@ impl Ledger {
     /// Cuts the account at a confirmed divergence (KIP-320): what lies at or past `at` goes, and the next commit
     /// may be lower than the last. `epoch` is that of the last record below.
     pub fn truncate(&mut self, at: Offset, epoch: Option<LeaderEpoch>) {
-        self.finished.remove(at, Offset(i64::MAX));
-        self.in_hand.remove(at, Offset(i64::MAX));
+        self.finished.cut(at, epoch);
+        self.in_hand.cut(at, None);
         self.started = self.started.min(at);
         if self.watermark > at {
             self.watermark = at;

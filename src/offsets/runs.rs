@@ -73,6 +73,15 @@ impl Runs {
         self.replace(first, last, rest);
     }
 
+    /// Takes all at or past `at` out. A run that is cut ends with a record of `epoch` then.
+    pub fn cut(&mut self, at: Offset, epoch: Option<LeaderEpoch>) {
+        self.runs.truncate(self.runs.partition_point(|run| run.from < at));
+        if let Some(last) = self.runs.back_mut().filter(|last| last.to > at) {
+            last.to = at;
+            last.epoch = epoch;
+        }
+    }
+
     /// Takes the first run if it starts at or below `offset`.
     pub fn take_reaching(&mut self, offset: Offset) -> Option<Run> {
         self.runs.front().filter(|run| run.from <= offset)?;

@@ -6,8 +6,16 @@
     reason = "what is missing fails the test"
 )]
 
+mod assign_properties;
+mod assign_range;
+mod group_membership;
+mod group_rig;
 mod handler;
 mod metadata_hints;
 mod metadata_merge;
 mod metadata_refresh;
 mod metadata_rig;
+mod offsets_commit;
+mod offsets_ledger;
+mod offsets_resolve;
+mod offsets_truncation;

@@ -78,12 +78,16 @@ struct Offer {
     rebalance: Duration,
     protocol_type: StrBytes,
     protocols: Vec<(StrBytes, Bytes)>,
+    /// A static member without an id: a new process, which may take over the place of a former one.
+    fresh_instance: bool,
 }
 
 impl Offer {
     fn of(request: JoinGroupRequest, version: i16, session: Duration) -> Self {
         let protocols = request.protocols.into_iter().map(|p| (p.name, p.metadata));
+        let fresh_instance = request.member_id.is_empty() && request.group_instance_id.is_some();
         Self {
+            fresh_instance,
             instance: request.group_instance_id,
             session,
             rebalance: if version >= 1 {
@@ -159,7 +163,15 @@ fn admit(
     };
     let before = group.members.get(&member_id);
     let unchanged = before.is_some_and(|member| member.protocols == offer.protocols);
-    let returns = unchanged && offer.instance.is_some() && group.phase == GroupPhase::Stable;
+    // An instance that came back is compared by the names of its protocols alone: its bytes tell of a process that
+    // owns nothing yet.
+    let came_back = before.is_some_and(|member| {
+        let names = |rows: &[(StrBytes, Bytes)]| -> Vec<StrBytes> {
+            rows.iter().map(|(name, _)| name.clone()).collect()
+        };
+        offer.fresh_instance && names(&member.protocols) == names(&offer.protocols)
+    });
+    let returns = came_back && group.phase == GroupPhase::Stable;
     let leads = group.leader.as_ref() == Some(&member_id);
     let assignment = before
         .map(|member| member.assignment.clone())
@@ -176,7 +188,7 @@ fn admit(
         expires: now + offer.session,
     };
     let stays = match group.phase {
-        GroupPhase::Stable => unchanged && (!leads || returns),
+        GroupPhase::Stable => returns || unchanged && !leads,
         GroupPhase::CompletingRebalance => unchanged,
         GroupPhase::Empty | GroupPhase::PreparingRebalance => false,
     };
