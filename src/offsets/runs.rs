@@ -75,7 +75,8 @@ impl Runs {
 
     /// Takes all at or past `at` out. A run that is cut ends with a record of `epoch` then.
     pub fn cut(&mut self, at: Offset, epoch: Option<LeaderEpoch>) {
-        self.runs.truncate(self.runs.partition_point(|run| run.from < at));
+        self.runs
+            .truncate(self.runs.partition_point(|run| run.from < at));
         if let Some(last) = self.runs.back_mut().filter(|last| last.to > at) {
             last.to = at;
             last.epoch = epoch;
