@@ -1,1 +1,4 @@
 //! Whole fleets on the embedded cluster.
+
+mod reading;
+mod stage;

@@ -1,0 +1,70 @@
+//! Joining, reading from the nearest replica, committing, stopping.
+
+use std::time::Duration;
+
+use nearside::ids::{BrokerId, TopicPartition};
+use nearside::prelude::*;
+
+use crate::stage::{Seen, Stage, run, until};
+
+fn noting(seen: &Seen) -> Subscription {
+    let seen = seen.clone();
+    Subscription::topics(["orders"]).handler(handler_fn(move |message: Message<Raw>, _| {
+        seen.note(&message);
+        async { Ok(Outcome::Done) }
+    }))
+}
+
+#[test]
+fn a_member_reads_every_record_once_in_order_and_commits_at_its_stop() {
+    run(async {
+        let stage = Stage::new();
+        stage.topic("orders", 4);
+        for partition in 0..4 {
+            stage.produce("orders", partition, 250);
+        }
+        let seen = Seen::default();
+        let fleet = stage
+            .fleet("g", "b", noting(&seen))
+            .start_on_this_thread()
+            .await
+            .expect("starts");
+        until("all records are seen", || seen.len() == 1_000).await;
+        let stopped = fleet.stop(Duration::from_secs(20)).await;
+        assert!(stopped.unfinished.is_empty(), "{stopped:?}");
+        for partition in 0..4 {
+            let at = TopicPartition::new("orders", partition);
+            assert_eq!(seen.offsets(&at), (0..250).collect::<Vec<_>>());
+            assert_eq!(stage.committed("g", &at).map(|offset| offset.0), Some(250));
+        }
+    });
+}
+
+#[test]
+fn records_come_from_the_broker_in_the_members_rack() {
+    run(async {
+        let stage = Stage::new();
+        stage.topic("orders", 6);
+        for partition in 0..6 {
+            stage.produce("orders", partition, 100);
+        }
+        let seen = Seen::default();
+        let fleet = stage
+            .fleet("g", "b", noting(&seen))
+            .start_on_this_thread()
+            .await
+            .expect("starts");
+        until("all records are seen", || seen.len() == 600).await;
+        let bytes = |broker: i32| {
+            stage
+                .cluster()
+                .with(|cluster| cluster.record_bytes(BrokerId(broker)))
+        };
+        let (a, b, c) = (bytes(1), bytes(2), bytes(3));
+        assert_eq!((a, c), (0, 0), "broker 2 served {b}");
+        let fetched = fleet.report().fetched;
+        let total: u64 = fetched.iter().map(|row| row.bytes).sum();
+        assert_eq!(total, b, "{fetched:?}");
+        fleet.stop(Duration::from_secs(20)).await;
+    });
+}

@@ -1,0 +1,162 @@
+//! A whole fleet and a whole cluster on one thread, under paused time: waiting costs nothing and a run repeats.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nearside::embedded::listener::{Handle, Serving};
+use nearside::embedded::{Cluster, Record, Settings};
+use nearside::fleet::{BoxFuture, Stream, Transport};
+use nearside::ids::{Offset, TopicPartition};
+use nearside::prelude::*;
+
+/// Runs `play` inside an actix system whose clock is paused: time jumps to the next deadline when nobody works.
+pub(crate) fn run<F>(play: F)
+where
+    F: Future<Output = ()>,
+{
+    let runtime = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .expect("a runtime can be built")
+    };
+    actix::System::with_tokio_rt(runtime).block_on(play);
+}
+
+/// A served cluster of three brokers in racks a, b and c.
+pub(crate) struct Stage {
+    serving: Serving,
+}
+
+impl Stage {
+    /// A cluster without topics.
+    pub(crate) fn new() -> Self {
+        Self {
+            serving: Serving::in_memory(Cluster::new(Settings::default())),
+        }
+    }
+
+    /// The cluster's remote control.
+    pub(crate) fn cluster(&self) -> &Handle {
+        self.serving.handle()
+    }
+
+    /// A topic with replicas on all brokers.
+    pub(crate) fn topic(&self, name: &str, partitions: u32) {
+        self.cluster()
+            .with(|cluster| cluster.create_topic(name, partitions, 3))
+            .expect("creatable");
+    }
+
+    /// Appends `count` records, named by number, in batches of at most 100.
+    pub(crate) fn produce(&self, topic: &str, partition: i32, count: usize) {
+        let at = TopicPartition::new(topic, partition);
+        let records: Vec<_> = (0..count)
+            .map(|n| Record::of(format!("{partition}:{n}")))
+            .collect();
+        for batch in records.chunks(100) {
+            self.cluster()
+                .with(|cluster| cluster.produce(&at, batch))
+                .expect("leader is up");
+        }
+    }
+
+    /// A fleet builder that reaches this cluster. Bound to rack `rack`, reading from the beginning.
+    pub(crate) fn fleet(&self, group: &str, rack: &str, subscription: Subscription) -> Builder {
+        Fleet::builder(group)
+            .bootstrap(&self.cluster().bootstrap())
+            .transport(Arc::new(InMemory(self.cluster().clone())))
+            .property("client.rack", rack)
+            .property("auto.offset.reset", "earliest")
+            .subscribe(subscription)
+    }
+
+    /// The committed offset of a partition.
+    pub(crate) fn committed(&self, group: &str, at: &TopicPartition) -> Option<Offset> {
+        self.cluster()
+            .with(|cluster| cluster.committed(&group.into(), at).map(|one| one.offset))
+    }
+}
+
+/// A complete builder.
+pub(crate) type Builder =
+    nearside::fleet::FleetBuilder<nearside::fleet::Present, nearside::fleet::Present>;
+
+/// Waits, in paused time, until `condition` holds; fails after an hour of it.
+pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    for _ in 0..HOUR_IN_STEPS {
+        if condition() {
+            return;
+        }
+        tokio::time::advance(STEP).await;
+    }
+    panic!("never happened: {what}");
+}
+
+/// What handlers saw, in order.
+#[derive(Clone, Default)]
+pub(crate) struct Seen(Arc<Mutex<Vec<(TopicPartition, i64)>>>);
+
+impl Seen {
+    /// Notes one record.
+    pub(crate) fn note<T>(&self, message: &Message<T>) {
+        let at = TopicPartition::new(message.topic().clone(), message.partition());
+        self.0
+            .lock()
+            .expect("no panic while noting")
+            .push((at, message.offset().0));
+    }
+
+    /// Number of records noted.
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().expect("no panic while noting").len()
+    }
+
+    /// Offsets of one partition, in the order they were noted.
+    pub(crate) fn offsets(&self, at: &TopicPartition) -> Vec<i64> {
+        let seen = self.0.lock().expect("no panic while noting");
+        seen.iter()
+            .filter(|one| one.0 == *at)
+            .map(|one| one.1)
+            .collect()
+    }
+}
+
+/// Dials an embedded cluster without sockets.
+#[derive(Debug)]
+struct InMemory(Handle);
+
+impl Transport for InMemory {
+    fn resolve(&self, host: String, port: u16) -> BoxFuture<io::Result<Vec<SocketAddr>>> {
+        let known = self
+            .0
+            .addresses()
+            .into_iter()
+            .position(|at| at == (host.clone(), port));
+        Box::pin(async move {
+            let index = known.and_then(|index| u8::try_from(index).ok());
+            let index = index.ok_or_else(|| io::Error::other(format!("unknown host {host}")))?;
+            Ok(vec![SocketAddr::from(([127, 0, 0, index], port))])
+        })
+    }
+
+    fn dial(&self, address: SocketAddr) -> BoxFuture<io::Result<Box<dyn Stream>>> {
+        let handle = self.0.clone();
+        Box::pin(async move {
+            let SocketAddr::V4(v4) = address else {
+                return Err(io::Error::other("no such address"));
+            };
+            let index = usize::from(v4.ip().octets()[3]);
+            let (host, port) = handle.addresses()[index].clone();
+            let stream: Box<dyn Stream> = Box::new(handle.dial(&host, port).await?);
+            Ok(stream)
+        })
+    }
+}
+
+const STEP: Duration = Duration::from_millis(20);
+const HOUR_IN_STEPS: usize = 180_000;
