@@ -118,6 +118,8 @@ pub struct Deframer {
     tiers: VecDeque<Tier>,
     sniffed: bool,
     failed: Option<FrameError>,
+    /// Length of the largest frame that really came: what the peer paid for may be reserved again.
+    proven: usize,
 }
 
 /// First reservation, and the step by which reading grows the buffer at least.
@@ -136,6 +138,7 @@ impl Deframer {
             tiers: VecDeque::new(),
             sniffed: false,
             failed: None,
+            proven: 0,
         }
     }
 
@@ -147,13 +150,13 @@ impl Deframer {
     /// The buffer to read into, with room worth a read.
     ///
     /// It grows with what has arrived, never with what a length claims: 64 KiB at first, then
-    /// doubling (F2).
+    /// doubling, or at once to the size of a frame that this peer has sent before (F2).
     pub fn buffer(&mut self) -> &mut BytesMut {
         let missing = self.missing();
         let spare = self.buffer.capacity() - self.buffer.len();
         if spare < missing.min(WORTH_A_READ) {
-            self.buffer
-                .reserve(missing.clamp(READ_STEP, self.buffer.len().max(READ_STEP)));
+            let paid_for = self.buffer.len().max(self.proven).max(READ_STEP);
+            self.buffer.reserve(missing.clamp(READ_STEP, paid_for));
         }
         &mut self.buffer
     }
@@ -189,6 +192,7 @@ impl Deframer {
             return Ok(None);
         }
         self.tiers.pop_front();
+        self.proven = self.proven.max(length);
         self.buffer.advance(LENGTH);
         Ok(Some(self.buffer.split_to(length).freeze()))
     }

@@ -201,6 +201,7 @@ fn an_idle_connection_closes_and_the_next_request_dials_again() {
     assert_eq!(rig.connection.state(), StateName::Ready);
     rig.advance_ms(1);
     assert_eq!(rig.connection.state(), StateName::Idle);
+    assert!(!rig.events.last().unwrap().is_loss());
     assert_eq!(rig.closed.len(), 1);
     assert_eq!(rig.connection.next_deadline(), None);
     rig.request(1, request(ApiKey::Metadata));

@@ -138,3 +138,26 @@ fn impossible_lengths_and_unasked_frames_end_the_stream() {
     let stream = framed(&[vec![1; 8], vec![2; 8]]);
     assert_eq!(feed(&mut deframer, &stream, 64), Err(FrameError::Unasked));
 }
+
+#[test]
+fn a_size_the_peer_has_paid_for_is_reserved_at_once() {
+    let mut deframer = expecting(Tier::Fetch, 2);
+    let body = vec![7; 4 * KIB * KIB];
+    let stream = framed(&[body.clone(), body]);
+    let (first, second) = stream.split_at(stream.len() / 2);
+    let frames = feed(&mut deframer, first, 64 * KIB).unwrap();
+    assert!(
+        feed(&mut deframer, &second[..64 * KIB], 64 * KIB)
+            .unwrap()
+            .is_empty()
+    );
+    let reserved = deframer.buffer().capacity();
+    assert!(
+        (3 * KIB * KIB..5 * KIB * KIB).contains(&reserved),
+        "{reserved}"
+    );
+    assert_eq!(
+        feed(&mut deframer, &second[64 * KIB..], 64 * KIB).unwrap(),
+        frames
+    );
+}

@@ -178,6 +178,10 @@ fn a_late_produce_leaves_all_three_unknown() {
     let lost = Err((Outcome::Unknown, RequestFailure::Disconnected));
     assert_eq!(rig.ends(), [(1, late), (2, lost.clone()), (3, lost)]);
     assert_eq!(rig.last_reason(), &Reason::RequestTimeout(ApiKey::Produce));
+    assert!(
+        rig.events.last().unwrap().is_loss(),
+        "metadata is to be refreshed"
+    );
     assert_eq!(rig.closed.len(), 1);
 }
 

@@ -42,8 +42,8 @@ pub struct Request {
     pub min_bytes: i32,
     /// Bytes of the whole answer; one larger batch is still sent (KIP-74).
     pub max_bytes: i32,
-    /// A version not to exceed, such as 10 on the v10 lane; `None` leaves the choice to the
-    /// connection.
+    /// A version not to exceed: 10 on the v10 lane, 12 while a session goes by names (an incremental
+    /// request without rows would else leave it). `None` leaves the choice to the connection.
     pub version_limit: Option<i16>,
 }
 

@@ -264,8 +264,7 @@ impl fmt::Display for DrainReason {
 /// Something worth a log line or a counter.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// A change of state. A change out of [`StateName::Ready`] into [`StateName::Backoff`] is a
-    /// loss: if the broker leads partitions of ours, metadata must be refreshed (C7).
+    /// A change of state.
     Transition {
         /// The state left.
         from: StateName,
@@ -293,4 +292,33 @@ pub enum Event {
         /// What the resolver said.
         reason: String,
     },
+}
+
+impl Event {
+    /// Whether a working connection was lost: if the broker leads partitions of ours, metadata must
+    /// be refreshed, since a dead leader sends no error codes (C7).
+    pub const fn is_loss(&self) -> bool {
+        match self {
+            Self::Transition {
+                from: StateName::Ready | StateName::Reauth,
+                reason,
+                ..
+            } => {
+                matches!(
+                    reason,
+                    Reason::Lost(_)
+                        | Reason::RequestTimeout(_)
+                        | Reason::Frame(_)
+                        | Reason::Mixup(_)
+                        | Reason::Desynchronised
+                        | Reason::Malformed(_)
+                )
+            }
+            Self::Transition { .. }
+            | Self::Odd { .. }
+            | Self::ThrottleCut { .. }
+            | Self::NameDisliked
+            | Self::StaleAddresses { .. } => false,
+        }
+    }
 }
