@@ -1,3 +1,7 @@
-//! The `nearside` command.
+//! The `nearside` command; see [`nearside::cli`].
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    nearside::cli::run()
+}

@@ -1,4 +1,79 @@
 //! The `nearside` command.
+//!
+//! Exit codes: 0 done, 1 failed while running, 2 wrong call, 3 no broker reached, 4 refused. A
+//! failure is one line on standard error.
 
+mod cluster;
+mod consume;
+mod demo;
+mod exit;
 #[doc(hidden)]
 pub mod kafka;
+mod options;
+mod signal;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use exit::{Exit, Failure};
+
+/// Reads Kafka from the nearest replica.
+#[derive(Parser, Debug)]
+#[command(name = "nearside", version, about, propagate_version = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Shows a fleet at work on an embedded cluster, faults included; ends by itself.
+    Demo(demo::DemoOptions),
+    /// Reads topics and prints their records, or runs a command for each.
+    Consume(consume::ConsumeOptions),
+    /// Serves a cluster to play with.
+    Cluster(cluster::ClusterOptions),
+}
+
+/// Runs the command that this process was started with. Exits by itself for `--help`, `--version`
+/// and wrong arguments (code 2).
+pub fn run() -> ExitCode {
+    let line = CommandLine::parse();
+    let result = runtime().and_then(|runtime| runtime.block_on(dispatch(line.command)));
+    match result {
+        Ok(()) => Exit::Done.into(),
+        Err(failure) => {
+            // Without a standard error there is nobody to tell.
+            writeln!(io::stderr(), "error: {failure}").ok();
+            failure.exit.into()
+        }
+    }
+}
+
+async fn dispatch(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Demo(options) => demo::run(&options, &mut io::stdout()).await,
+        Command::Consume(options) => consume::run(&options).await,
+        Command::Cluster(options) => cluster::run(&options, &mut io::stdout()).await,
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    runtime.map_err(|error| Failure::running(format!("cannot start threads: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        use clap::CommandFactory as _;
+        CommandLine::command().debug_assert();
+    }
+}

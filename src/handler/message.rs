@@ -96,8 +96,13 @@ impl<T> Message<T> {
         self.record()?.value
     }
 
+    /// The key as a shared slice, to be kept or sent on without a copy.
+    pub fn key_bytes(&self) -> Option<Bytes> {
+        self.record()?.key_bytes()
+    }
+
     /// The value's bytes as a shared slice, to be kept or sent on without a copy.
-    pub fn payload_bytes(&self) -> Option<Bytes> {
+    pub fn value_bytes(&self) -> Option<Bytes> {
         self.record()?.value_bytes()
     }
 

@@ -1,0 +1,103 @@
+//! Options that several subcommands share.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::cli::exit::Failure;
+use crate::config::Config;
+
+/// How to reach the cluster, and any property.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(super) struct ConnectionOptions {
+    /// Brokers to ask first: host:port, comma separated.
+    #[arg(short, long, value_name = "HOST:PORT")]
+    pub(super) bootstrap_server: Option<String>,
+    /// A property by its Kafka name; may be repeated and wins over the file.
+    #[arg(short = 'X', long = "property", value_name = "KEY=VALUE")]
+    pub(super) properties: Vec<String>,
+    /// A file of properties.
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Seconds to wait for a first broker.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub(super) connect_timeout: u64,
+}
+
+impl ConnectionOptions {
+    /// The configuration they amount to: the file, then the properties, then `defaults` for what
+    /// nobody set.
+    ///
+    /// # Errors
+    /// A usage [`Failure`] for a file that cannot be read, an unknown key (with the nearest one) or
+    /// a value that does not fit.
+    pub(super) fn config(&self, defaults: &[(&str, &str)]) -> Result<Config, Failure> {
+        let mut config = Config::default();
+        if let Some(path) = &self.config {
+            let name = path.display().to_string();
+            let text = fs::read_to_string(path)
+                .map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))?;
+            config.set_properties(&text, &name)?;
+        }
+        for pair in &self.properties {
+            config.set_pair(pair)?;
+        }
+        if let Some(bootstrap) = &self.bootstrap_server {
+            config.set("bootstrap.servers", bootstrap)?;
+        }
+        for (key, value) in defaults {
+            if !config.is_given(key) {
+                config.set(key, value)?;
+            }
+        }
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(properties: &[&str]) -> ConnectionOptions {
+        let properties = properties.iter().map(|&pair| pair.to_owned()).collect();
+        ConnectionOptions {
+            properties,
+            ..ConnectionOptions::default()
+        }
+    }
+
+    #[test]
+    fn an_unknown_property_names_the_nearest_one() {
+        let failure = options(&["gruop.id=x"]).config(&[]).unwrap_err();
+        assert_eq!(failure.exit, crate::cli::exit::Exit::Usage);
+        assert_eq!(
+            failure.message,
+            "unknown property `gruop.id`, did you mean `group.id`?"
+        );
+    }
+
+    #[test]
+    fn what_is_given_wins_over_defaults() {
+        let defaults = [
+            ("group.id", "of-the-command"),
+            ("client.id", "of-the-command"),
+        ];
+        let config = options(&["group.id=billing"]).config(&defaults).unwrap();
+        assert_eq!(config.show("group.id").as_deref(), Some("billing"));
+        assert_eq!(config.show("client.id").as_deref(), Some("of-the-command"));
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let missing = ConnectionOptions {
+            config: Some("no/such".into()),
+            ..options(&[])
+        };
+        assert!(
+            missing
+                .config(&[])
+                .unwrap_err()
+                .message
+                .starts_with("cannot read no/such: ")
+        );
+    }
+}
