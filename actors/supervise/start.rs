@@ -160,7 +160,7 @@ impl Wiring {
         mut coordinator: Context<CoordinatorActor>,
     ) -> Result<(), Error> {
         let subscriptions = self.group_subscriptions()?;
-        let bootstrap = self.config.bootstrap_endpoints();
+        let bootstrap = self.config.connection.bootstrap.clone();
         let parts = MetadataParts {
             machine: Metadata::new(self.config.metadata_settings(), bootstrap),
             links: Arc::clone(&self.links),

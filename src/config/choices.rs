@@ -3,106 +3,40 @@
 use std::time::Duration;
 
 use super::property::Property;
-use super::section::choice;
+use super::section::{choice, words};
+use crate::assign::Assignor;
+use crate::offsets::resolve::Reset;
+use crate::routing::{CooldownPolicy, FollowHints, IsrPolicy};
+use crate::wire::api::Isolation;
 
-choice! {
-    /// How a name becomes addresses (KIP-302, KIP-235).
-    DnsLookup {
-        /// All addresses of a name are tried in turn.
-        AllAddresses = "use_all_dns_ips",
-        /// Bootstrap names are expanded by reverse lookup first.
-        CanonicalBootstrap = "resolve_canonical_bootstrap_servers_only",
-    }
-}
+words! { Isolation {
+    ReadUncommitted = "read_uncommitted",
+    ReadCommitted = "read_committed",
+} }
 
-choice! {
-    /// Which records of transactions are read.
-    Isolation {
-        /// All.
-        ReadUncommitted = "read_uncommitted",
-        /// Those of committed transactions, and those outside any.
-        ReadCommitted = "read_committed",
-    }
-}
+words! { FollowHints {
+    Always = "always",
+    Rack = "rack",
+    Never = "never",
+} }
 
-choice! {
-    /// When hints about a nearer replica are followed (routing.md 7.1).
-    FollowHints {
-        /// Whenever they come.
-        Always = "always",
-        /// Only if `client.rack` is set.
-        Rack = "rack",
-        /// Never; the rack is not even sent.
-        Never = "never",
-    }
-}
+words! { IsrPolicy {
+    Require = "require",
+    Advise = "advise",
+} }
 
-choice! {
-    /// What the in-sync list means for a hinted replica (routing.md 7.2).
-    IsrRule {
-        /// It must be in the list.
-        Require = "require",
-        /// The list is advice; for clusters whose lists are synthetic.
-        Advise = "advise",
-    }
-}
+words! { CooldownPolicy {
+    Exponential = "exponential",
+    Fixed = "fixed",
+} }
 
-choice! {
-    /// How long a failed replica is left alone (routing.md 9.1).
-    CooldownPolicy {
-        /// Doubling per failure.
-        Exponential = "exponential",
-        /// Always the maximum.
-        Fixed = "fixed",
-    }
-}
-
-choice! {
-    /// Whether an in-sync follower serves while the leader is silent (routing.md 8.4).
-    Refuge {
-        /// Any in-sync follower.
-        Isr = "isr",
-        /// None: wait for the leader.
-        Never = "never",
-    }
-}
-
-choice! {
-    /// An assignor (runtime.md G9).
-    Assignor {
-        /// Incremental: partitions that stay are read on through a rebalance.
-        CooperativeSticky = "cooperative-sticky"
-            or "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
-        /// Ranges of partitions per topic.
-        Range = "range" or "org.apache.kafka.clients.consumer.RangeAssignor",
-        /// One by one.
-        RoundRobin = "roundrobin" or "org.apache.kafka.clients.consumer.RoundRobinAssignor",
-        /// Sticky, with all partitions given up at each rebalance.
-        Sticky = "sticky" or "org.apache.kafka.clients.consumer.StickyAssignor",
-    }
-}
-
-choice! {
-    /// Which records may be in hand at once (runtime.md 2).
-    OrderingMode {
-        /// One after the other in each partition.
-        Partition = "partition",
-        /// One after the other for each key.
-        Key = "key",
-        /// In any order.
-        Unordered = "unordered",
-    }
-}
-
-choice! {
-    /// What happens to a partition whose bytes do not make a batch (wire.md 8).
-    BatchPolicy {
-        /// The partition waits for an operator.
-        Halt = "halt",
-        /// Its offsets are passed over, if the checksum proves how many there are.
-        Skip = "skip",
-    }
-}
+words! { Assignor {
+    CooperativeSticky = "cooperative-sticky"
+        or "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+    Range = "range" or "org.apache.kafka.clients.consumer.RangeAssignor",
+    RoundRobin = "roundrobin" or "org.apache.kafka.clients.consumer.RoundRobinAssignor",
+    Sticky = "sticky" or "org.apache.kafka.clients.consumer.StickyAssignor",
+} }
 
 choice! {
     /// How many replicas must have a record before it counts as written.
@@ -128,19 +62,6 @@ choice! {
         /// Zstandard.
         Zstd = "zstd",
     }
-}
-
-/// Where to start without a committed offset (KIP-1106).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reset {
-    /// After the last record.
-    Latest,
-    /// At the first record.
-    Earliest,
-    /// Nowhere: the partition is an error until somebody decides.
-    None,
-    /// At the first record younger than this.
-    ByDuration(Duration),
 }
 
 impl Property for Reset {

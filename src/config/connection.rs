@@ -1,11 +1,9 @@
 //! Properties of connections, frames and metadata (wire.md 15, metadata.md 14).
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::choices::{BatchPolicy, DnsLookup};
-use super::property::{Property, Share, SocketBuffer};
-use super::section::{choice, count, ms, section};
+use super::property::{Property, Share};
+use super::section::{choice, ms, section};
 use crate::cluster::Endpoint;
 use crate::ids::Rack;
 
@@ -18,8 +16,6 @@ section! {
         "client.id" client_id: String = "nearside".into();
         /// The rack (availability zone) this process runs in.
         "client.rack" rack: Option<Rack> = None;
-        /// How a name becomes addresses.
-        "client.dns.lookup" dns_lookup: DnsLookup = DnsLookup::AllAddresses;
         /// Pause before the first new attempt to connect.
         "reconnect.backoff.ms" reconnect: Duration = ms(50);
         /// Longest pause between attempts to connect.
@@ -40,10 +36,6 @@ section! {
         "retry.backoff.max.ms" retry_max: Duration = ms(1_000);
         /// Largest answer accepted to a Fetch, in bytes.
         "receive.message.max.bytes" answer_max: u32 = 104_857_600;
-        /// Socket send buffer.
-        "send.buffer.bytes" send_buffer: SocketBuffer = SocketBuffer::System;
-        /// Socket receive buffer.
-        "receive.buffer.bytes" receive_buffer: SocketBuffer = SocketBuffer::System;
     }
 }
 
@@ -56,8 +48,6 @@ section! {
         "wire.frame.max.bytes" frame_max: u32 = 33_554_432;
         /// Largest batch after decompression, in bytes; unset: 64 MiB or the inflation share if smaller.
         "wire.batch.inflated.max.bytes" inflated_max: Option<u64> = None;
-        /// What happens to bytes that are no batch.
-        "wire.batch.policy" batch_policy: BatchPolicy = BatchPolicy::Halt;
         /// Part of the memory budget kept for producing.
         "wire.budget.produce.share" produce_share: Share = Share(0.25);
         /// Part of the memory budget kept for decompression.
@@ -74,8 +64,6 @@ section! {
         "wire.drain.ms" drain: Duration = ms(2_000);
         /// Longest throttle time believed.
         "wire.throttle.max.ms" throttle_max: Duration = ms(60_000);
-        /// Treat unknown fields and trailing bytes as errors.
-        "wire.strict" strict: bool = false;
     }
 }
 
@@ -128,10 +116,6 @@ section! {
         "route.cluster.change" cluster_change: ClusterChange = ClusterChange::Fail;
         /// How long a broker without a free session slot is read without one.
         "route.session.retry.ms" session_retry: Duration = ms(600_000);
-        /// How long a moved partition waits for the old leader's answers.
-        "route.move.drain.ms" move_drain: Duration = ms(1_000);
-        /// Requests in flight per connection while producing.
-        "max.in.flight.requests.per.connection" in_flight: InFlight = InFlight(count(5));
     }
 }
 
@@ -169,26 +153,5 @@ impl Property for HintEndpoints {
             Self::KnownHosts(suffixes) => format!("known_hosts:{}", suffixes.show()),
             Self::IdsOnly => "ids_only".into(),
         }
-    }
-}
-
-/// Requests in flight per connection: 1 to 5, since brokers keep the last five batches of a producer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct InFlight(pub NonZeroU32);
-
-impl Property for InFlight {
-    fn accepts() -> String {
-        "a whole number from 1 to 5".into()
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        text.parse()
-            .ok()
-            .filter(|count: &NonZeroU32| count.get() <= 5)
-            .map(Self)
-    }
-
-    fn show(&self) -> String {
-        self.0.to_string()
     }
 }

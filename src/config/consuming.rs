@@ -3,9 +3,11 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::choices::{Assignor, Isolation, Reset};
 use super::section::{count, ms, section};
+use crate::assign::Assignor;
 use crate::ids::GroupId;
+use crate::offsets::resolve::Reset;
+use crate::wire::api::Isolation;
 
 section! {
     /// How much is fetched, and how eagerly.

@@ -3,18 +3,11 @@
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
-use super::choices::OrderingMode;
 use super::section::{count, ms, section};
 
 section! {
     /// How records reach the handler.
     Handling {
-        /// Which records may be in hand at once.
-        "ordering" ordering: OrderingMode = OrderingMode::Partition;
-        /// Records in hand per partition; unset: 1 in partition order, else 8.
-        "concurrency" concurrency: Option<NonZeroU32> = None;
-        /// Lanes that keep keys in order.
-        "key.lanes" key_lanes: NonZeroU32 = count(64);
         /// Attempts in hand in the whole process.
         "handler.concurrency.max" process_concurrency: NonZeroU32 = count(256);
         /// Time one attempt may take; 0 is without limit.
@@ -41,8 +34,6 @@ section! {
         "retry.cap.ms" cap: Duration = ms(30_000);
         /// Attempts after which the record is exhausted; 0 is without limit.
         "retry.ceiling" ceiling: u32 = 0;
-        /// Records of a partition that may wait for a retry.
-        "retry.waiting.max" waiting_max: NonZeroU32 = count(1_000);
     }
 }
 

@@ -13,15 +13,19 @@ pub(super) const ALIASES: &[(&str, &str)] = &[
 pub(super) struct Unbuilt {
     /// The key.
     pub(super) key: &'static str,
-    /// The one value that asks for nothing, if there is one.
-    pub(super) works: Option<&'static str>,
+    /// The values that ask for nothing, the usual one first.
+    pub(super) works: &'static [&'static str],
     /// The feature.
     pub(super) feature: &'static str,
     /// Whether the value must not be shown.
     pub(super) secret: bool,
 }
 
-const fn unbuilt(key: &'static str, works: Option<&'static str>, feature: &'static str) -> Unbuilt {
+const fn unbuilt(
+    key: &'static str,
+    works: &'static [&'static str],
+    feature: &'static str,
+) -> Unbuilt {
     Unbuilt {
         key,
         works,
@@ -33,7 +37,7 @@ const fn unbuilt(key: &'static str, works: Option<&'static str>, feature: &'stat
 const fn secret(key: &'static str, feature: &'static str) -> Unbuilt {
     Unbuilt {
         key,
-        works: None,
+        works: &[],
         feature,
         secret: true,
     }
@@ -44,61 +48,101 @@ const SASL: &str = "SASL";
 const KIP_848: &str = "the consumer group protocol of KIP-848";
 const TRANSACTIONS: &str = "exactly-once processing";
 const DEAD_LETTERS: &str = "dead letters and parking";
+const ORDERINGS: &str = "ordering by key and unordered handling";
+const REFUGE: &str = "refuge from a silent leader";
+const STUCK: &str = "the watchdog of standing followers";
+const COOLDOWNS: &str = "cooldowns of a length of your own per reason";
+const BUFFERS: &str = "socket buffers of a size of your own";
 const ADMIN: &str = "the admin server";
 
 /// The known keys whose feature this release lacks.
 pub(super) const UNBUILT: &[Unbuilt] = &[
-    unbuilt("security.protocol", Some("PLAINTEXT"), "TLS or SASL"),
-    unbuilt("ssl.truststore.location", None, TLS),
-    unbuilt("ssl.truststore.certificates", None, TLS),
-    unbuilt("ssl.truststore.type", Some("PEM"), TLS),
-    unbuilt("ssl.endpoint.identification.algorithm", Some("https"), TLS),
-    unbuilt("ssl.keystore.location", None, TLS),
-    unbuilt("ssl.keystore.certificate.chain", None, TLS),
+    unbuilt("security.protocol", &["PLAINTEXT"], "TLS or SASL"),
+    unbuilt("ssl.truststore.location", &[], TLS),
+    unbuilt("ssl.truststore.certificates", &[], TLS),
+    unbuilt("ssl.truststore.type", &["PEM"], TLS),
+    unbuilt("ssl.endpoint.identification.algorithm", &["https"], TLS),
+    unbuilt("ssl.keystore.location", &[], TLS),
+    unbuilt("ssl.keystore.certificate.chain", &[], TLS),
     secret("ssl.keystore.key", TLS),
-    unbuilt("ssl.keystore.type", Some("PEM"), TLS),
-    unbuilt("ssl.enabled.protocols", Some("TLSv1.2,TLSv1.3"), TLS),
-    unbuilt("sasl.mechanism", None, SASL),
-    unbuilt("sasl.username", None, SASL),
+    unbuilt("ssl.keystore.type", &["PEM"], TLS),
+    unbuilt("ssl.enabled.protocols", &["TLSv1.2,TLSv1.3"], TLS),
+    unbuilt("sasl.mechanism", &[], SASL),
+    unbuilt("sasl.username", &[], SASL),
     secret("sasl.password", SASL),
-    unbuilt("sasl.login.refresh.window.factor", Some("0.8"), SASL),
-    unbuilt("sasl.login.refresh.window.jitter", Some("0.05"), SASL),
-    unbuilt("sasl.login.refresh.min.period.seconds", Some("60"), SASL),
-    unbuilt("sasl.login.refresh.buffer.seconds", Some("300"), SASL),
-    unbuilt("wire.auth.backoff.ms", Some("1000"), SASL),
-    unbuilt("wire.auth.backoff.max.ms", Some("60000"), SASL),
-    unbuilt("wire.scram.iterations.max", Some("1000000"), SASL),
-    unbuilt("wire.sasl.plain.allow.cleartext", Some("false"), SASL),
-    unbuilt("group.protocol", Some("classic"), KIP_848),
-    unbuilt("group.remote.assignor", None, KIP_848),
-    unbuilt("delivery", Some("at-least-once"), TRANSACTIONS),
-    unbuilt("transactional.id", None, TRANSACTIONS),
-    unbuilt("transaction.timeout.ms", Some("60000"), TRANSACTIONS),
-    unbuilt("transaction.interval.ms", Some("100"), TRANSACTIONS),
+    unbuilt("sasl.login.refresh.window.factor", &["0.8"], SASL),
+    unbuilt("sasl.login.refresh.window.jitter", &["0.05"], SASL),
+    unbuilt("sasl.login.refresh.min.period.seconds", &["60"], SASL),
+    unbuilt("sasl.login.refresh.buffer.seconds", &["300"], SASL),
+    unbuilt("wire.auth.backoff.ms", &["1000"], SASL),
+    unbuilt("wire.auth.backoff.max.ms", &["60000"], SASL),
+    unbuilt("wire.scram.iterations.max", &["1000000"], SASL),
+    unbuilt("wire.sasl.plain.allow.cleartext", &["false"], SASL),
+    unbuilt("group.protocol", &["classic"], KIP_848),
+    unbuilt("group.remote.assignor", &[], KIP_848),
+    unbuilt("delivery", &["at-least-once"], TRANSACTIONS),
+    unbuilt("transactional.id", &[], TRANSACTIONS),
+    unbuilt("transaction.timeout.ms", &["60000"], TRANSACTIONS),
+    unbuilt("transaction.interval.ms", &["100"], TRANSACTIONS),
     unbuilt(
         "enable.idempotence",
-        Some("true"),
+        &["true"],
         "producing without sequence numbers",
     ),
     unbuilt(
         "allow.auto.create.topics",
-        Some("false"),
+        &["false"],
         "creation of topics by asking for them",
     ),
-    unbuilt("exhausted", Some("stop"), DEAD_LETTERS),
-    unbuilt("dead.letter.topic", None, DEAD_LETTERS),
-    unbuilt("dead.letter.create", Some("false"), DEAD_LETTERS),
-    unbuilt("replay.max", Some("3"), DEAD_LETTERS),
-    unbuilt("park.records.max", Some("64"), DEAD_LETTERS),
-    unbuilt("park.overflow", Some("pause"), DEAD_LETTERS),
-    unbuilt("adaptive", Some("false"), "adaptive concurrency"),
-    unbuilt("concurrency.max", Some("64"), "adaptive concurrency"),
-    unbuilt("stall.ladder", Some("warn"), "the stall ladder"),
-    unbuilt("admin.bind", Some("127.0.0.1:9790"), ADMIN),
+    unbuilt("exhausted", &["stop"], DEAD_LETTERS),
+    unbuilt("dead.letter.topic", &[], DEAD_LETTERS),
+    unbuilt("dead.letter.create", &["false"], DEAD_LETTERS),
+    unbuilt("replay.max", &["3"], DEAD_LETTERS),
+    unbuilt("park.records.max", &["64"], DEAD_LETTERS),
+    unbuilt("park.overflow", &["pause"], DEAD_LETTERS),
+    unbuilt(
+        "client.dns.lookup",
+        &["use_all_dns_ips"],
+        "reverse lookup of bootstrap names",
+    ),
+    unbuilt("send.buffer.bytes", &["-1"], BUFFERS),
+    unbuilt("receive.buffer.bytes", &["-1"], BUFFERS),
+    unbuilt(
+        "wire.batch.policy",
+        &["halt"],
+        "skipping of damaged batches",
+    ),
+    unbuilt("wire.strict", &["false"], "the strict decoder"),
+    unbuilt("route.refuge", &["isr", "never"], REFUGE),
+    unbuilt("route.refuge.ms", &["250"], REFUGE),
+    unbuilt("route.refuge.probe.ms", &["5000"], REFUGE),
+    unbuilt("route.refuge.probe.max.ms", &["300000"], REFUGE),
+    unbuilt("route.stuck.ms", &["10000"], STUCK),
+    unbuilt("route.stuck.probe.ms", &["30000"], STUCK),
+    unbuilt("route.stuck.grace.ms", &["2000"], STUCK),
+    unbuilt("route.starve.quiet.ms", &["30000"], STUCK),
+    unbuilt("route.cooldown.transport.ms", &["1000"], COOLDOWNS),
+    unbuilt("route.cooldown.not_replica.ms", &["1000"], COOLDOWNS),
+    unbuilt("route.cooldown.storage.ms", &["30000"], COOLDOWNS),
+    unbuilt("route.cooldown.unknown_code.ms", &["30000"], COOLDOWNS),
+    unbuilt("route.cooldown.range.ms", &["5000"], COOLDOWNS),
+    unbuilt("route.cooldown.slow.ms", &["10000"], COOLDOWNS),
+    unbuilt("route.cooldown.server_error.ms", &["10000"], COOLDOWNS),
+    unbuilt("route.cooldown.corruption.ms", &[], COOLDOWNS),
+    unbuilt("route.cooldown.authorization.ms", &[], COOLDOWNS),
+    unbuilt("route.cooldown.version.ms", &[], COOLDOWNS),
+    unbuilt("ordering", &["partition"], ORDERINGS),
+    unbuilt("concurrency", &["1"], ORDERINGS),
+    unbuilt("key.lanes", &["64"], ORDERINGS),
+    unbuilt("retry.waiting.max", &["1000"], ORDERINGS),
+    unbuilt("adaptive", &["false"], "adaptive concurrency"),
+    unbuilt("concurrency.max", &["64"], "adaptive concurrency"),
+    unbuilt("stall.ladder", &["warn"], "the stall ladder"),
+    unbuilt("admin.bind", &["127.0.0.1:9790"], ADMIN),
     secret("admin.token", ADMIN),
-    unbuilt("admin.hosts", None, ADMIN),
-    unbuilt("admin.actions", Some("false"), ADMIN),
-    unbuilt("metrics.partition.series.max", Some("1000"), ADMIN),
+    unbuilt("admin.hosts", &[], ADMIN),
+    unbuilt("admin.actions", &["false"], ADMIN),
+    unbuilt("metrics.partition.series.max", &["1000"], ADMIN),
 ];
 
 const DECODE: &str =

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::choices::{Assignor, OrderingMode, Reset};
-use super::{Config, Share};
+use super::{Config, Handling, Share};
+use crate::assign::Assignor;
+use crate::offsets::resolve::Reset;
 
 /// One contradiction. Prints as one line that names the key, its value, the clash and what would work.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,8 +58,6 @@ const CHECKS: &[Check] = &[
     deadline_fits_the_stop,
     budget_holds_partitions,
     answer_holds_a_partition,
-    partition_order_is_one_at_a_time,
-    lanes_cover_concurrency,
     assignors_are_given,
     assignors_agree,
     commits_are_by_completion,
@@ -73,7 +72,7 @@ const CHECKS: &[Check] = &[
 /// runtime.md 16 (1).
 fn revoke_fits_the_rebalance(config: &Config) -> Option<Finding> {
     let life = &config.lifecycle;
-    let needed = revoke_rest(config) + life.drain;
+    let needed = config.revoke_budget();
     let allowed = config.group.rebalance * 4 / 5;
     error(needed > allowed, "drain.timeout.ms", || {
         format!(
@@ -170,7 +169,8 @@ fn deadline_fits_the_drain(config: &Config) -> Option<Finding> {
 /// runtime.md 16 (7), second half: only for a deadline somebody chose.
 fn deadline_fits_the_stop(config: &Config) -> Option<Finding> {
     let left = config.lifecycle.stop.saturating_sub(revoke_rest(config));
-    let cut = config.is_given("handler.deadline.ms") && config.handling.deadline > left;
+    let chosen = config.handling.deadline != Handling::default().deadline;
+    let cut = chosen && config.handling.deadline > left;
     warning(cut, "handler.deadline.ms", || {
         format!(
             "`handler.deadline.ms` is {}: `stop.deadline.ms` {} leaves {} ms to drain, so attempts are cut on \
@@ -212,35 +212,6 @@ fn answer_holds_a_partition(config: &Config) -> Option<Finding> {
             )
         },
     )
-}
-
-/// runtime.md 16 (13), first half.
-fn partition_order_is_one_at_a_time(config: &Config) -> Option<Finding> {
-    let many = config.handling.concurrency.filter(|many| many.get() > 1);
-    let clash = config.handling.ordering == OrderingMode::Partition && many.is_some();
-    error(clash, "concurrency", || {
-        format!(
-            "`concurrency` is {}, but `ordering=partition` hands out one record at a time; `ordering=key` works",
-            config.show("concurrency").unwrap_or_default(),
-        )
-    })
-}
-
-/// runtime.md 16 (13), second half.
-fn lanes_cover_concurrency(config: &Config) -> Option<Finding> {
-    let handling = &config.handling;
-    let above = handling
-        .concurrency
-        .filter(|many| *many > handling.key_lanes);
-    let idle = handling.ordering == OrderingMode::Key && above.is_some();
-    warning(idle, "concurrency", || {
-        let value = config.show("concurrency").unwrap_or_default();
-        format!(
-            "`concurrency` is {value}, above `key.lanes` {}: no more records than lanes can be in hand; \
-             `key.lanes={value}` works",
-            handling.key_lanes,
-        )
-    })
 }
 
 fn assignors_are_given(config: &Config) -> Option<Finding> {
@@ -367,9 +338,11 @@ fn shares_leave_room_to_fetch(config: &Config) -> Option<Finding> {
     })
 }
 
-/// What a revoke takes beside the drain: cancellation, the final commit, and 5 s for the listener.
+/// What a revoke takes beside the drain: cancellation, the final commit, and the listener.
 fn revoke_rest(config: &Config) -> Duration {
-    config.handling.cancel_grace + config.lifecycle.drain_commit + Duration::from_secs(5)
+    config
+        .revoke_budget()
+        .saturating_sub(config.lifecycle.drain)
 }
 
 /// A share of the budget in whole bytes.

@@ -17,7 +17,6 @@
 
 mod choices;
 mod connection;
-mod consumer;
 mod consuming;
 mod error;
 mod handling;
@@ -35,19 +34,14 @@ use std::collections::BTreeSet;
 
 use section::Section;
 
-pub use choices::{
-    Acks, AssignmentRack, Assignor, BatchPolicy, Compression, CooldownPolicy, DnsLookup,
-    FollowHints, Isolation, IsrRule, OrderingMode, Refuge, Reset,
-};
-pub use connection::{
-    ClusterChange, Connection, HintEndpoints, InFlight, Metadata, Recovery, Wire,
-};
+pub use choices::{Acks, AssignmentRack, Compression};
+pub use connection::{ClusterChange, Connection, HintEndpoints, Metadata, Recovery, Wire};
 pub use consuming::{Fetch, Group, Offsets};
 pub use error::{ConfigError, Problem};
 pub use handling::{Handling, Lifecycle, Retry};
 pub use lint::{Finding, Severity};
-pub use producing::Produce;
-pub use property::{Factor, Share, SocketBuffer};
+pub use producing::{InFlight, Produce};
+pub use property::Share;
 pub use routes::{Cooldown, Routing};
 pub use secret::Secret;
 
@@ -255,7 +249,8 @@ fn refuse(written: &str, key: &str, value: &str) -> Option<Problem> {
         if value.is_empty()
             || unbuilt
                 .works
-                .is_some_and(|works| works.eq_ignore_ascii_case(value))
+                .iter()
+                .any(|works| works.eq_ignore_ascii_case(value))
         {
             return None;
         }
@@ -264,7 +259,7 @@ fn refuse(written: &str, key: &str, value: &str) -> Option<Problem> {
             key: unbuilt.key,
             value: value.into(),
             feature: unbuilt.feature,
-            works: unbuilt.works,
+            works: unbuilt.works.first().copied(),
         });
     }
     if let Some((key, instead)) = keys::FOREIGN.iter().find(|(name, _)| *name == key) {

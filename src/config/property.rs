@@ -194,59 +194,6 @@ impl Property for Share {
     }
 }
 
-/// A multiple of something, 1 or more.
-#[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
-pub struct Factor(pub f64);
-
-impl Property for Factor {
-    fn accepts() -> String {
-        "a number, 1 or more".into()
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        text.parse()
-            .ok()
-            .filter(|factor: &f64| factor.is_finite() && *factor >= 1.0)
-            .map(Self)
-    }
-
-    fn show(&self) -> String {
-        self.0.to_string()
-    }
-}
-
-/// Size of a socket buffer in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SocketBuffer {
-    /// What the operating system chooses.
-    System,
-    /// This many bytes.
-    Bytes(u32),
-}
-
-impl Property for SocketBuffer {
-    fn accepts() -> String {
-        "bytes as a whole number, 1 or more, or -1 for the system's choice".into()
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        match text.parse::<i64>().ok()? {
-            -1 => Some(Self::System),
-            bytes => u32::try_from(bytes)
-                .ok()
-                .filter(|bytes| *bytes > 0)
-                .map(Self::Bytes),
-        }
-    }
-
-    fn show(&self) -> String {
-        match self {
-            Self::System => "-1".into(),
-            Self::Bytes(bytes) => bytes.to_string(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,10 +234,9 @@ mod tests {
     }
 
     #[test]
-    fn shares_and_factors_refuse_what_is_no_number() {
+    fn a_share_refuses_what_is_no_part_of_a_whole() {
         assert_eq!(Share::parse("0.25"), Some(Share(0.25)));
         assert_eq!(Share::parse("1.5"), None);
         assert_eq!(Share::parse("NaN"), None);
-        assert_eq!(Factor::parse("inf"), None);
     }
 }

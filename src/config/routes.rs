@@ -3,9 +3,10 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::choices::{AssignmentRack, CooldownPolicy, FollowHints, IsrRule, Refuge};
-use super::property::{Factor, Share};
+use super::choices::AssignmentRack;
+use super::property::Share;
 use super::section::{count, ms, section};
+use crate::routing::{CooldownPolicy, FollowHints, IsrPolicy};
 
 section! {
     /// Which replica is read, for how long, and when to ask again.
@@ -13,7 +14,7 @@ section! {
         /// When hints about a nearer replica are followed.
         "route.follow.hints" follow_hints: FollowHints = FollowHints::Always;
         /// What the in-sync list means for a hinted replica.
-        "route.isr" isr: IsrRule = IsrRule::Require;
+        "route.isr" isr: IsrPolicy = IsrPolicy::Require;
         /// Longest time on a follower before the leader is asked again.
         "route.lease.max.ms" lease_max: Duration = ms(300_000);
         /// Half-width of the spread of leases.
@@ -21,7 +22,7 @@ section! {
         /// Time on a follower that is on trial.
         "route.lease.trial.ms" lease_trial: Duration = ms(30_000);
         /// Leases without an answer after which a follower is left.
-        "route.lease.stop.factor" lease_stop: Factor = Factor(2.0);
+        "route.lease.stop.factor" lease_stop: NonZeroU32 = count(2);
         /// A hinted broker outside the in-sync list is remembered this long.
         "route.hint.pending.max.ms" hint_pending: Duration = ms(30_000);
         /// How long a hinted broker may take to connect before the leader serves meanwhile.
@@ -48,22 +49,6 @@ section! {
         "route.starve.count" starve_count: NonZeroU32 = count(3);
         /// Time without records that makes a starving partition.
         "route.starve.ms" starve: Duration = ms(1_000);
-        /// Quiet at the leader after which a probe looks for a replica.
-        "route.starve.quiet.ms" starve_quiet: Duration = ms(30_000);
-        /// A follower whose high watermark stands still this long is suspect.
-        "route.stuck.ms" stuck: Duration = ms(10_000);
-        /// Pause between probes of a suspect follower.
-        "route.stuck.probe.ms" stuck_probe: Duration = ms(30_000);
-        /// How far a follower may be behind.
-        "route.stuck.grace.ms" stuck_grace: Duration = ms(2_000);
-        /// Whether an in-sync follower serves while the leader is silent.
-        "route.refuge" refuge: Refuge = Refuge::Isr;
-        /// How long a link may be down before its broker counts as silent.
-        "route.refuge.ms" refuge_after: Duration = ms(250);
-        /// Pause before the leader is tried again from a refuge.
-        "route.refuge.probe.ms" refuge_probe: Duration = ms(5_000);
-        /// Longest such pause.
-        "route.refuge.probe.max.ms" refuge_probe_max: Duration = ms(300_000);
         /// How long an out-of-range position waits at the leader.
         "route.range.hold.ms" range_hold: Duration = ms(10_000);
         /// Pause before a divergence is confirmed.
@@ -76,8 +61,7 @@ section! {
 }
 
 section! {
-    /// How long replicas and brokers that failed are left alone (routing.md 9). Reasons without a time of
-    /// their own last `route.cooldown.max.ms`.
+    /// How long replicas and brokers that failed are left alone (routing.md 9).
     Cooldown {
         /// Whether cooldowns grow.
         "route.cooldown.policy" policy: CooldownPolicy = CooldownPolicy::Exponential;
@@ -85,26 +69,6 @@ section! {
         "route.cooldown.max.ms" max: Duration = ms(300_000);
         /// Healthy reading after which cooldowns start small again.
         "route.cooldown.reset.ms" reset: Duration = ms(60_000);
-        /// First cooldown after a connection fault.
-        "route.cooldown.transport.ms" transport: Duration = ms(1_000);
-        /// First cooldown of a broker that is no replica.
-        "route.cooldown.not_replica.ms" not_replica: Duration = ms(1_000);
-        /// First cooldown after a storage error.
-        "route.cooldown.storage.ms" storage: Duration = ms(30_000);
-        /// First cooldown after a code we do not know.
-        "route.cooldown.unknown_code.ms" unknown_code: Duration = ms(30_000);
-        /// First cooldown of a replica that lacks our offset.
-        "route.cooldown.range.ms" range: Duration = ms(5_000);
-        /// First cooldown of a slow replica.
-        "route.cooldown.slow.ms" slow: Duration = ms(10_000);
-        /// First cooldown after repeated server errors.
-        "route.cooldown.server_error.ms" server_error: Duration = ms(10_000);
-        /// Cooldown of a replica with damaged batches.
-        "route.cooldown.corruption.ms" corruption: Option<Duration> = None;
-        /// Cooldown of a replica that refuses us.
-        "route.cooldown.authorization.ms" authorization: Option<Duration> = None;
-        /// Cooldown of a broker that is too old.
-        "route.cooldown.version.ms" version: Option<Duration> = None;
         /// Partitions in trouble that open a broker's breaker.
         "route.breaker.partitions" breaker_partitions: NonZeroU32 = count(3);
         /// Share of a broker's partitions in trouble that opens its breaker.

@@ -63,21 +63,12 @@ macro_rules! section {
     };
 }
 
-/// Declares a property that is one of a few words. The first variant is the default.
-macro_rules! choice {
-    ($(#[$doc:meta])* $name:ident {
-        $($(#[$variant_doc:meta])* $variant:ident = $word:literal $(or $alias:literal)*,)*
-    }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-        pub enum $name {
-            $($(#[$variant_doc])* $variant,)*
-        }
-
+/// Makes an enum a property that is one of a few words.
+macro_rules! words {
+    ($name:ident { $($variant:ident = $word:literal $(or $alias:literal)*,)* }) => {
         impl $crate::config::property::Property for $name {
             fn accepts() -> String {
-                let words: &[&str] = &[$($word),*];
-                format!("one of {}", words.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", "))
+                concat!("one of", $(" `", $word, "`"),*).replace("` `", "`, `")
             }
 
             fn parse(text: &str) -> Option<Self> {
@@ -96,7 +87,22 @@ macro_rules! choice {
     };
 }
 
-pub(super) use {choice, section};
+/// Declares an enum that is a property of a few words.
+macro_rules! choice {
+    ($(#[$doc:meta])* $name:ident {
+        $($(#[$variant_doc:meta])* $variant:ident = $word:literal $(or $alias:literal)*,)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant,)*
+        }
+
+        $crate::config::section::words! { $name { $($variant = $word $(or $alias)*,)* } }
+    };
+}
+
+pub(super) use {choice, section, words};
 
 /// Milliseconds, for the tables of defaults.
 pub(super) const fn ms(ms: u64) -> std::time::Duration {

@@ -1,8 +1,20 @@
 //! From properties to the settings of each machine.
+//!
+//! A machine's settings default to the specification's values, and so do the properties: the tests below hold
+//! the two together.
 
-use super::{ClusterChange, Config, HintEndpoints, Recovery};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use super::connection::{ClusterChange, HintEndpoints, Recovery};
+use super::lint::share_of;
+use super::{AssignmentRack, Config};
 use crate::backoff::Backoff;
-use crate::cluster;
+use crate::ids::{GroupId, Rack};
+use crate::records::ReadSettings;
+use crate::routing::FollowHints;
+use crate::wire::api::Isolation;
+use crate::{cluster, group, handler, offsets, routing, wire};
 
 impl Config {
     /// Settings of the metadata machine.
@@ -40,7 +52,237 @@ impl Config {
             rebootstrap_after: metadata.rebootstrap_after,
         }
     }
+
+    /// Settings of every connection machine.
+    pub fn connection_settings(&self) -> wire::Settings {
+        let (connection, wire) = (&self.connection, &self.wire);
+        wire::Settings {
+            client_id: connection.client_id.as_str().into(),
+            reconnect: Backoff::new(connection.reconnect, connection.reconnect_max),
+            setup: Backoff::new(connection.setup, connection.setup_max),
+            request_timeout: connection.request,
+            idle: connection.idle,
+            address_timeout: wire.address,
+            dns_timeout: wire.dns,
+            dns_stale: wire.dns_stale,
+            mixup: wire.mixup,
+            drain: wire.drain,
+            throttle_max: wire.throttle_max,
+            ..wire::Settings::default()
+        }
+    }
+
+    /// Largest frames a socket may deliver.
+    pub fn frame_caps(&self) -> wire::Caps {
+        wire::Caps {
+            setup: size(self.wire.frame_setup_max),
+            other: size(self.wire.frame_max),
+            fetch: size(self.connection.answer_max),
+        }
+    }
+
+    /// Largest batch after inflation, in bytes: what was set, else 64 MiB or the inflation share of the memory
+    /// budget if that is smaller.
+    pub fn inflated_bytes_max(&self) -> usize {
+        let share = share_of(self.fetch.budget, self.wire.inflate_share);
+        let cap = self.wire.inflated_max.unwrap_or(INFLATED_MAX).min(share);
+        usize::try_from(cap).unwrap_or(usize::MAX)
+    }
+
+    /// How record sets are read.
+    pub fn read_settings(&self) -> ReadSettings {
+        ReadSettings {
+            check_crcs: self.fetch.check_crcs,
+            batch_bytes_max: size(self.connection.answer_max),
+        }
+    }
+
+    /// Whether only the records of committed transactions are read.
+    pub fn reads_committed(&self) -> bool {
+        self.fetch.isolation == Isolation::ReadCommitted
+    }
+
+    /// Settings of the route machines.
+    pub fn route_settings(&self) -> routing::Settings {
+        let (routes, cooldown) = (&self.routing, &self.cooldown);
+        let defaults = routing::Settings::default();
+        routing::Settings {
+            client_rack: self.connection.rack.clone(),
+            follow_hints: routes.follow_hints,
+            isr: routes.isr,
+            max_wait: self.fetch.max_wait,
+            partition_bytes: signed(self.fetch.partition_bytes),
+            metadata_max_age: self.metadata.age_max,
+            lease_max: routes.lease_max,
+            lease_jitter: routes.lease_jitter.0,
+            lease_trial: routes.lease_trial,
+            lease_stop_factor: routes.lease_stop.get(),
+            cooldown_policy: cooldown.policy,
+            cooldown_max: cooldown.max,
+            cooldown_reset: cooldown.reset,
+            pending_max: routes.hint_pending,
+            connect_grace: routes.connect_grace,
+            hedge: routes.hedge,
+            not_yet_max: routes.not_yet_max,
+            not_yet_hold: routes.not_yet_hold,
+            flap_max: whole(routes.flap_max),
+            flap_window: routes.flap_window,
+            flap_hold: Backoff {
+                cap: routes.flap_hold_max,
+                ..defaults.flap_hold
+            },
+            starve_count: small(routes.starve_count.get()),
+            starve: routes.starve,
+            free_retries: small(self.metadata.free_retries),
+            ..defaults
+        }
+    }
+
+    /// Settings of every broker machine.
+    pub fn broker_settings(&self) -> routing::broker::Settings {
+        let (routes, cooldown) = (&self.routing, &self.cooldown);
+        routing::broker::Settings {
+            rack: self.rack_sent(),
+            isolation: self.fetch.isolation,
+            max_wait: self.fetch.max_wait,
+            min_bytes: signed(self.fetch.min_bytes),
+            max_bytes: signed(self.fetch.max_bytes),
+            session_retry: self.metadata.session_retry,
+            no_rack_idle: routes.norack_idle,
+            probe_timeout: routes.probe_timeout,
+            probe_batch: whole(routes.probe_batch),
+            probe_per_second: f64::from(routes.probe_rate.get()),
+            breaker_partitions: whole(cooldown.breaker_partitions),
+            breaker_ratio: cooldown.breaker_ratio.0,
+            breaker_window: cooldown.breaker_window,
+            breaker_readmit_ratio: cooldown.readmit_ratio.0,
+            cooldown_max: cooldown.max,
+            ..routing::broker::Settings::default()
+        }
+    }
+
+    /// Settings of the member of `group`.
+    pub fn group_settings(&self, group: impl Into<GroupId>) -> group::Settings {
+        group::Settings {
+            instance: self.group.instance_id.clone(),
+            rack: match &self.routing.assignment_rack {
+                AssignmentRack::Inherit => self.connection.rack.clone(),
+                AssignmentRack::None => None,
+                AssignmentRack::Rack(rack) => Some(rack.clone()),
+            },
+            assignors: self.group.assignors.clone(),
+            session_timeout: self.group.session,
+            heartbeat_interval: self.group.heartbeat,
+            rebalance_timeout: self.group.rebalance,
+            request_timeout: self.connection.request,
+            revoke_budget: self.revoke_budget(),
+            join_jitter: self.group.join_jitter,
+            leave_on_stop: self.group.leave_on_stop,
+            retry: self.retry_backoff(),
+            ..group::Settings::new(group)
+        }
+    }
+
+    /// Settings of the resolution of positions for `group`.
+    pub fn resolve_settings(&self, group: impl Into<GroupId>) -> offsets::resolve::Settings {
+        offsets::resolve::Settings {
+            reset: self.offsets.reset,
+            reset_new_partitions: self.offsets.reset_new,
+            isolation: self.fetch.isolation,
+            request_timeout: self.connection.request,
+            late_after: self.connection.operation,
+            unknown_max: self.metadata.unconfirmed,
+            confirm_after: self.routing.divergence_confirm,
+            above_max: self.routing.range_hold,
+            ..offsets::resolve::Settings::new(Some(group.into()))
+        }
+    }
+
+    /// Settings of the commit plan of `group`.
+    pub fn commit_settings(&self, group: impl Into<GroupId>) -> offsets::commit::Settings {
+        offsets::commit::Settings {
+            interval: self.offsets.commit_interval,
+            request_timeout: self.connection.request,
+            retry: self.retry_backoff(),
+            ..offsets::commit::Settings::new(group)
+        }
+    }
+
+    /// Settings of every handler host. A queue is bounded by bytes: twice what one fetch may bring, so that the
+    /// next fetch is under way while records are handled.
+    pub fn host_settings(&self) -> handler::Settings {
+        let (handling, partition) = (&self.handling, size(self.fetch.partition_bytes));
+        let records = whole(self.fetch.poll_records);
+        let defaults = handler::Settings::default();
+        handler::Settings {
+            stints_max: whole(handling.process_concurrency),
+            blocking_max: handling
+                .blocking_threads
+                .map_or(defaults.blocking_max, usize::from),
+            stint_bytes_max: partition,
+            queue_records: QUEUE_RECORDS_MAX.max(records),
+            queue_bytes: partition.saturating_mul(2),
+            unit_records: records,
+            cancel_grace: handling.cancel_grace,
+            abandon_wait: handling.abandon_wait,
+            ..defaults
+        }
+    }
+
+    /// How the records of a subscription are handled: what it sets itself, else what is configured.
+    pub fn handling_for(&self, policy: &handler::Policy) -> handler::Handling {
+        let retry = handler::Retry::exponential(self.retry.initial, self.retry.cap);
+        policy.over(&handler::Handling {
+            deadline: Some(self.handling.deadline).filter(|deadline| !deadline.is_zero()),
+            retry: retry.ceiling(self.retry.ceiling),
+            ..handler::Handling::default()
+        })
+    }
+
+    /// The rack that requests carry, if they carry one.
+    pub fn rack_sent(&self) -> Option<Rack> {
+        match self.routing.follow_hints {
+            FollowHints::Never => None,
+            FollowHints::Always | FollowHints::Rack => self.connection.rack.clone(),
+        }
+    }
+
+    /// What a revoke may take: drain, cancellation, final commit and 5 s for the listener (runtime.md D1).
+    pub fn revoke_budget(&self) -> Duration {
+        self.lifecycle.drain
+            + self.handling.cancel_grace
+            + self.lifecycle.drain_commit
+            + LISTENER_TIME
+    }
+
+    fn retry_backoff(&self) -> Backoff {
+        Backoff::new(self.connection.retry, self.connection.retry_max)
+    }
 }
+
+/// A wire field of 32 bits with a sign; beyond it the largest value.
+fn signed(bytes: u32) -> i32 {
+    i32::try_from(bytes).unwrap_or(i32::MAX)
+}
+
+fn size(bytes: u32) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+fn whole(count: NonZeroU32) -> usize {
+    size(count.get())
+}
+
+fn small(count: u32) -> u8 {
+    u8::try_from(count).unwrap_or(u8::MAX)
+}
+
+/// Largest inflated batch where nothing is set.
+const INFLATED_MAX: u64 = 64 * 1_024 * 1_024;
+/// Unstarted records per partition, whatever their size.
+const QUEUE_RECORDS_MAX: usize = 65_536;
+/// Time a rebalance listener has within a revoke.
+const LISTENER_TIME: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
@@ -48,9 +290,74 @@ mod tests {
 
     #[test]
     fn default_properties_give_default_settings() {
+        let config = Config::default();
+        assert_eq!(config.metadata_settings(), cluster::Settings::default());
+        assert_eq!(config.connection_settings(), wire::Settings::default());
+        assert_eq!(config.frame_caps(), wire::Caps::default());
+        assert_eq!(config.route_settings(), routing::Settings::default());
         assert_eq!(
-            Config::default().metadata_settings(),
-            cluster::Settings::default()
+            config.broker_settings(),
+            routing::broker::Settings::default()
+        );
+        assert_eq!(config.group_settings("g"), group::Settings::new("g"));
+        assert_eq!(
+            config.commit_settings("g"),
+            offsets::commit::Settings::new("g")
+        );
+        let resolve = offsets::resolve::Settings::new(Some("g".into()));
+        assert_eq!(config.resolve_settings("g"), resolve);
+        let handling = config.handling_for(&handler::Policy::default());
+        assert_eq!(handling, handler::Handling::default());
+    }
+
+    #[test]
+    fn properties_reach_the_machines() {
+        let config = Config::from_pairs([
+            ("client.rack", "a"),
+            ("fetch.max.bytes", "4294967295"),
+            ("route.lease.stop.factor", "3"),
+            ("route.assignment.rack", "none"),
+            ("route.hint.endpoints", "known_hosts:.kafka.example"),
+            ("max.poll.records", "10"),
+            ("handler.deadline.ms", "0"),
+            ("memory.budget.bytes", "64000000"),
+        ])
+        .unwrap();
+        assert_eq!(config.route_settings().client_rack, Some("a".into()));
+        assert_eq!(config.route_settings().lease_stop_factor, 3);
+        assert_eq!(config.broker_settings().max_bytes, i32::MAX);
+        assert_eq!(config.group_settings("g").rack, None);
+        assert_eq!(config.metadata_settings().hint_suffixes, [".kafka.example"]);
+        assert_eq!(config.host_settings().unit_records, 10);
+        assert_eq!(
+            config.handling_for(&handler::Policy::default()).deadline,
+            None
+        );
+        assert_eq!(config.inflated_bytes_max(), 16_000_000);
+    }
+
+    #[test]
+    fn a_subscription_overrides_what_is_configured() {
+        let config = Config::from_pairs([("retry.ceiling", "4")]).unwrap();
+        let deadline = Some(Duration::from_secs(1));
+        let policy = handler::Policy {
+            deadline,
+            ..handler::Policy::default()
+        };
+        let handling = config.handling_for(&policy);
+        assert_eq!(handling.deadline, deadline);
+        assert!(handling.retry.is_exhausted(4));
+    }
+
+    #[test]
+    fn never_following_hints_keeps_the_rack_at_home() {
+        let pairs = [("client.rack", "a"), ("route.follow.hints", "never")];
+        let config = Config::from_pairs(pairs).unwrap();
+        assert_eq!(config.broker_settings().rack, None);
+        assert_eq!(
+            config.group_settings("g").rack,
+            Some("a".into()),
+            "the assignor still knows"
         );
     }
 }

@@ -1,0 +1,151 @@
+//! Property names, values and the messages about them.
+
+use nearside::config::Config;
+
+/// Every key of routing.md 17, metadata.md 14, wire.md 15 and runtime.md 16 with its default.
+const SPECIFIED: &str = include_str!("config_keys.properties");
+
+#[test]
+fn every_specified_key_takes_its_default_and_that_changes_nothing() {
+    let defaults = Config::default();
+    let mut config = Config::default();
+    config
+        .set_properties(SPECIFIED, "config_keys.properties")
+        .unwrap();
+    for key in Config::keys() {
+        assert_eq!(config.show(key), defaults.show(key), "{key}");
+    }
+    assert!(config.lint().is_empty(), "{:?}", config.lint());
+}
+
+#[test]
+fn every_key_with_a_field_is_specified() {
+    let mut config = Config::default();
+    config
+        .set_properties(SPECIFIED, "config_keys.properties")
+        .unwrap();
+    for key in Config::keys() {
+        // Keys without a default are listed empty; they unset what they name.
+        assert!(
+            config.is_given(key) || key == "bootstrap.servers",
+            "{key} is not in the list"
+        );
+    }
+}
+
+#[test]
+fn what_is_shown_reads_back_for_every_key() {
+    let defaults = Config::default();
+    for key in Config::keys() {
+        let shown = defaults.show(key).unwrap();
+        let mut config = Config::default();
+        config.set(key, &shown).unwrap();
+        assert_eq!(config.show(key), Some(shown), "{key}");
+    }
+}
+
+#[test]
+fn a_properties_file_of_another_client_is_read() {
+    let text = "\
+# billing service
+bootstrap.servers = kafka-1:9092, kafka-2:9092
+group.id=billing
+partition.assignment.strategy=org.apache.kafka.clients.consumer.RangeAssignor,\\
+    org.apache.kafka.clients.consumer.CooperativeStickyAssignor
+isolation.level=read_committed
+nearside.route.isr=advise
+commit.interval.ms=1000
+";
+    let config = Config::from_properties(text, "billing.properties").unwrap();
+    assert_eq!(
+        config.show("bootstrap.servers").unwrap(),
+        "kafka-1:9092,kafka-2:9092"
+    );
+    assert_eq!(
+        config.show("partition.assignment.strategy").unwrap(),
+        "range,cooperative-sticky"
+    );
+    assert_eq!(config.show("route.isr").unwrap(), "advise");
+    assert_eq!(config.offsets.commit_interval.as_millis(), 1_000);
+    config.require_consumer().unwrap();
+}
+
+#[test]
+fn a_mistake_is_one_line_that_says_where_what_and_what_works() {
+    let cases = [
+        ("a=1\ngruop.id=x", "f:1: unknown property `a`"),
+        (
+            "gruop.id=x",
+            "f:1: unknown property `gruop.id`, did you mean `group.id`?",
+        ),
+        (
+            "\nnearside.rout.isr=advise",
+            "f:2: unknown property `nearside.rout.isr`, did you mean `route.isr`?",
+        ),
+        (
+            "route.isr=maybe",
+            "f:1: `route.isr` is `maybe`, but takes one of `require`, `advise`",
+        ),
+        (
+            "fetch.max.wait.ms=1s",
+            "f:1: `fetch.max.wait.ms` is `1s`, but takes milliseconds as a whole number, 0 or more",
+        ),
+        (
+            "bootstrap.servers=kafka",
+            "f:1: `bootstrap.servers` is `kafka`, but takes a list, separated by commas, of `host:port`",
+        ),
+        (
+            "max.in.flight.requests.per.connection=6",
+            "f:1: `max.in.flight.requests.per.connection` is `6`, but takes a whole number from 1 to 5",
+        ),
+        (
+            "auto.offset.reset=begin",
+            "f:1: `auto.offset.reset` is `begin`, but takes one of `latest`, `earliest`, `none`, \
+             `by_duration:<ISO 8601>` such as `by_duration:PT6H`",
+        ),
+        (
+            "security.protocol=SASL_SSL",
+            "f:1: `security.protocol=SASL_SSL` needs TLS or SASL, which this release lacks; only `PLAINTEXT` works",
+        ),
+        (
+            "sasl.password=hunter2",
+            "f:1: `sasl.password=[redacted]` needs SASL, which this release lacks; leave it out",
+        ),
+        (
+            "sasl.jaas.config=x",
+            "f:1: `sasl.jaas.config` has no meaning here: set `sasl.username` and `sasl.password`",
+        ),
+        ("=x", "f:1: no key before `=x`"),
+    ];
+    for (text, expected) in cases {
+        let error = Config::from_properties(text, "f").unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[test]
+fn a_pair_of_a_command_line_needs_an_equals_sign() {
+    let mut config = Config::default();
+    config.set_pair("client.id=a=b").unwrap();
+    assert_eq!(config.connection.client_id, "a=b");
+    let error = config.set_pair("client.id").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "`client.id` is not of the form key=value"
+    );
+}
+
+#[test]
+fn a_consumer_needs_servers_and_a_group() {
+    let mut config = Config::default();
+    let missing = |config: &Config| config.require_consumer().unwrap_err().to_string();
+    assert_eq!(
+        missing(&config),
+        "`bootstrap.servers` is required, for example `bootstrap.servers=kafka-1:9092,kafka-2:9092`"
+    );
+    config.set("bootstrap.servers", "a:1").unwrap();
+    assert_eq!(
+        missing(&config),
+        "`group.id` is required, for example `group.id=billing`"
+    );
+}
