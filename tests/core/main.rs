@@ -8,10 +8,10 @@
 
 mod assign_properties;
 mod assign_range;
-mod group_membership;
-mod group_rig;
 mod config_keys;
 mod config_lint;
+mod group_membership;
+mod group_rig;
 mod handler;
 mod metadata_hints;
 mod metadata_merge;
