@@ -1,10 +1,11 @@
 //! The one reader of peer bytes: every read fails when fewer bytes remain (wire.md 7).
 
-use std::fmt;
 use std::mem::size_of;
 use std::str;
 
 use bytes::Bytes;
+
+pub(crate) use super::flaw::{Flaw, Malformed, Oddities};
 
 /// Longest topic name Kafka allows, in bytes.
 pub(crate) const TOPIC_MAX: usize = 249;
@@ -26,70 +27,8 @@ const DECODED_MAX: usize = 128 * 1_024 * 1_024;
 /// What a shared string costs beside its text.
 const SHARED_TEXT_OVERHEAD: usize = 2 * size_of::<usize>();
 
-/// Why a read failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Flaw {
-    /// Fewer bytes remain than the field needs.
-    Truncated,
-    /// A length or count below what the field allows.
-    NegativeLength,
-    /// A count that the remaining bytes cannot hold.
-    CountTooLarge,
-    /// Null where the schema has none.
-    UnexpectedNull,
-    /// An identifier that is not UTF-8.
-    NotUtf8,
-    /// An identifier longer than Kafka allows.
-    TooLong,
-    /// A varint longer than its type, or with bits beyond it.
-    Varint,
-    /// Tags not strictly ascending, or more than fit.
-    Tags,
-    /// A value outside its range, such as a port of 70,000.
-    OutOfRange,
-    /// The decoded form would exceed its share of memory.
-    TooMuchMemory,
-}
-
-impl fmt::Display for Flaw {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Truncated => "ends too early",
-            Self::NegativeLength => "has a negative length",
-            Self::CountTooLarge => "counts more elements than bytes remain",
-            Self::UnexpectedNull => "is null",
-            Self::NotUtf8 => "is not UTF-8",
-            Self::TooLong => "is longer than allowed",
-            Self::Varint => "is no valid varint",
-            Self::Tags => "has tags out of order",
-            Self::OutOfRange => "is out of range",
-            Self::TooMuchMemory => "needs more memory than its size allows",
-        })
-    }
-}
-
-/// A flaw, the field that has it and the byte at which that field starts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Malformed {
-    pub(crate) field: &'static str,
-    pub(crate) at: usize,
-    pub(crate) flaw: Flaw,
-}
-
 /// What was read or an honest reason why not.
 pub(crate) type Read<T> = Result<T, Malformed>;
-
-/// Things tolerated and counted while decoding (wire.md 7 D5, D7).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Oddities {
-    /// Tagged fields this client does not know, and rests inside known ones.
-    pub unknown_tags: u32,
-    /// Rows that repeat an earlier one; the first wins.
-    pub duplicates: u32,
-    /// Bytes behind the last field.
-    pub trailing_bytes: usize,
-}
 
 /// A position inside one frame. Lengths are compact when `flexible`.
 #[derive(Debug)]
@@ -454,5 +393,41 @@ impl<'a> Cursor<'a> {
         rows.retain(|row| seen.insert(key(row)));
         let dropped = u32::try_from(before - rows.len()).unwrap_or(u32::MAX);
         self.oddities.duplicates = self.oddities.duplicates.saturating_add(dropped);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_that_outgrow_their_bytes_are_refused_before_they_are_kept() {
+        // One byte each on the wire, 64 in memory: the base budget is spent long before the end.
+        let frame = Bytes::from([&[0, 1, 0, 0][..], &[7; 65_536]].concat());
+        let mut cursor = Cursor::new(&frame, false);
+        let mut read = 0;
+        let kept = cursor.array("rows", 1, |cursor| {
+            read += 1;
+            cursor.i8("row").map(|row| [i64::from(row); 8])
+        });
+        assert_eq!(
+            kept.map(|rows| rows.len()).unwrap_err().flaw,
+            Flaw::TooMuchMemory
+        );
+        assert!(read * 64 <= frame.len() * 16 + 64 * 1_024);
+    }
+
+    #[test]
+    fn a_broker_message_is_escaped_and_cut() {
+        let long = [&b"\x1b[31m\xff"[..], &[b'a'; 2_000]].concat();
+        let mut frame = u16::try_from(long.len()).unwrap().to_be_bytes().to_vec();
+        frame.extend(long);
+        let frame = Bytes::from(frame);
+        let message = Cursor::new(&frame, false)
+            .message("error_message")
+            .unwrap()
+            .unwrap();
+        assert!(message.starts_with("\\u{1b}[31m\u{fffd}aaa"), "{message}");
+        assert!(message.len() <= 1_024);
     }
 }

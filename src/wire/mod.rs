@@ -41,6 +41,7 @@ mod connection;
 pub(crate) mod cursor;
 mod error;
 mod error_code;
+mod flaw;
 mod frame;
 mod message;
 mod versions;
@@ -51,9 +52,9 @@ pub use connection::{
     RequestError, RequestFailure, SaslStep, Security, Settings, SocketId, StateName, Target,
     TlsFailure, Token,
 };
-pub use cursor::{Flaw, Oddities};
 pub use error::{DecodeError, EncodeError};
 pub use error_code::ErrorCode;
+pub use flaw::{Flaw, Oddities};
 pub use frame::{Caps, Deframer, FrameError, PortMixup, Tier};
 pub use message::{Request, Response};
 pub use versions::{UnsupportedVersion, VersionRange, VersionTable, is_required, ours};

@@ -331,3 +331,19 @@ fn a_peer_that_accepts_and_closes_does_not_reset_the_wait() {
         "{waits:?}"
     );
 }
+
+#[test]
+fn a_connection_opened_ahead_dials_once_and_rests_after_a_failure() {
+    let mut rig = Rig::new(Class::Control, Settings::default());
+    rig.feed(Input::Open);
+    rig.feed(Input::Open);
+    assert_eq!(rig.resolves, 1);
+    rig.resolve(&[1]);
+    rig.refuse_dial();
+    assert_eq!(rig.connection.state(), StateName::Backoff);
+    rig.advance_ms(60_000);
+    assert_eq!(rig.connection.state(), StateName::Idle);
+    assert_eq!(rig.resolves, 1);
+    rig.feed(Input::Open);
+    rig.set_up();
+}

@@ -50,8 +50,8 @@ pub enum Input {
         /// The request.
         request: Request,
     },
-    /// The connection is wanted although no request waits: dial if nothing is under way. A failed attempt is not
-    /// repeated without a request.
+    /// The connection is wanted although no request waits: dial if nothing is under way. A failed
+    /// attempt is not repeated without a request.
     Open,
     /// The resolver answered [`Output::Resolve`](super::Output::Resolve).
     Resolved(Result<Vec<SocketAddr>, String>),

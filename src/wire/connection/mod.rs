@@ -6,6 +6,7 @@
 
 mod addresses;
 mod auth;
+mod ending;
 mod input;
 mod link;
 mod output;
@@ -310,7 +311,7 @@ impl Connection {
         let Some(link) = &mut self.link else {
             return;
         };
-        self.next_correlation = self.next_correlation.checked_add(1).unwrap_or(0);
+        self.next_correlation = following(self.next_correlation);
         let tier = match &reply {
             Reply::Setup => Tier::Setup,
             Reply::Caller(_) if head.api == ApiKey::Fetch => Tier::Fetch,
@@ -322,5 +323,24 @@ impl Connection {
             bytes,
             tier,
         });
+    }
+}
+
+/// The correlation id after `id`: they wrap to 0 (F4).
+const fn following(id: i32) -> i32 {
+    match id.checked_add(1) {
+        Some(next) => next,
+        None => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn correlation_ids_wrap_to_zero() {
+        assert_eq!(following(0), 1);
+        assert_eq!(following(i32::MAX), 0);
     }
 }
