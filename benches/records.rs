@@ -1,7 +1,7 @@
 //! The record reader beside a bare hand loop, in the same run (wire.md 8.7).
 //!
-//! Gate: at most 1.5 times the hand loop at 100 B records. Both check the checksum and look at every record's
-//! offset, timestamp, key and value; the hand loop checks nothing else.
+//! Gate: at most 1.5 times the hand loop at 100 B records. Both check the checksum and look at
+//! every record's offset, timestamp, key and value; the hand loop checks nothing else.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -50,7 +50,8 @@ impl Marker {
     }
 }
 
-/// Which batches of one response belong to aborted transactions. Nothing is carried over to the next response.
+/// Which batches of one response belong to aborted transactions. Nothing is carried over to the
+/// next response.
 #[derive(Debug, Default)]
 pub(super) struct AbortedFilter {
     /// Entries not reached yet, the earliest last.

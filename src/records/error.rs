@@ -24,7 +24,8 @@ pub enum BatchError {
         /// What makes it so.
         reason: PoisonReason,
     },
-    /// Nothing but the cut beginning of a batch (B2): fetch again with a partition limit of `needed`.
+    /// Nothing but the cut beginning of a batch (B2): fetch again with a partition limit of
+    /// `needed`.
     RecordTooLarge {
         /// The offset asked for.
         offset: Offset,
@@ -111,7 +112,8 @@ pub enum PoisonReason {
 /// Why a batch was not inflated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InflateError {
-    /// The budget had no room: keep the batch compressed and try again later. Nothing stays charged.
+    /// The budget had no room: keep the batch compressed and try again later. Nothing stays
+    /// charged.
     NoRoom,
     /// The batch itself is at fault.
     Batch(BatchError),
@@ -127,7 +129,8 @@ impl BatchError {
         }
     }
 
-    /// Where reading may go on if the damage is skipped on purpose; `None` if the checksum did not vouch for it.
+    /// Where reading may go on if the damage is skipped on purpose; `None` if the checksum did not
+    /// vouch for it.
     pub fn skip_to(&self) -> Option<Offset> {
         match self {
             Self::Corrupt { at, .. } | Self::Poison { at, .. } => at.next,

@@ -16,7 +16,8 @@ pub enum TimestampType {
     LogAppendTime,
 }
 
-/// The parsed header of one batch. Offsets are checked: `base_offset + last_offset_delta` does not overflow.
+/// The parsed header of one batch. Offsets are checked: `base_offset + last_offset_delta` does not
+/// overflow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BatchHeader {
     /// Offset that deltas count from; the first record may have been compacted away.
@@ -101,7 +102,8 @@ impl<'a> RawHeader<'a> {
             .map(Offset)
     }
 
-    /// The header as a value; `None` if offsets are negative or overflow (B5) or the count is negative (B7).
+    /// The header as a value; `None` if offsets are negative or overflow (B5) or the count is
+    /// negative (B7).
     pub(super) fn parse(&self) -> Option<BatchHeader> {
         let attributes = u16::from_be_bytes(self.field::<21, 2>());
         self.next_offset()?;

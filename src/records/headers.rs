@@ -54,7 +54,8 @@ impl<'a> Headers<'a> {
         }
     }
 
-    /// The last value given for `key`; `Ok(None)` if there is no such header, `Ok(Some(None))` if it is null.
+    /// The last value given for `key`; `Ok(None)` if there is no such header, `Ok(Some(None))` if
+    /// it is null.
     ///
     /// # Errors
     /// [`HeaderError`] if the block does not parse.

@@ -1,9 +1,10 @@
 //! Record batches: zero-copy reader, writer and codecs (wire.md 8 and 9).
 //!
-//! A fetched slice becomes a [`BatchSet`], which walks it once, checks each batch and yields a [`BatchView`]
-//! per batch worth delivering: one `Bytes` and a parsed header, cheap to clone and to send. Records are read
-//! out of a view with [`BatchView::records`]; keys, values and headers stay slices of the frame until somebody
-//! asks for `Bytes`. Nothing is allocated, copied or reference-counted per record.
+//! A fetched slice becomes a [`BatchSet`], which walks it once, checks each batch and yields a
+//! [`BatchView`] per batch worth delivering: one `Bytes` and a parsed header, cheap to clone and to
+//! send. Records are read out of a view with [`BatchView::records`]; keys, values and headers stay
+//! slices of the frame until somebody asks for `Bytes`. Nothing is allocated, copied or
+//! reference-counted per record.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -42,4 +43,5 @@ pub use headers::{Header, HeaderError, HeaderIter, Headers};
 pub use record::{Record, RecordCursor, Records};
 pub use set::{BatchSet, ReadCounts, ReadSettings};
 pub use view::BatchView;
+pub(crate) use writer::reseal;
 pub use writer::{BatchWriter, NewRecord, Sealer, WriteError};

@@ -27,12 +27,14 @@ pub struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// The key as a slice of the frame that shares its memory. Whoever keeps it pins the whole frame.
+    /// The key as a slice of the frame that shares its memory. Whoever keeps it pins the whole
+    /// frame.
     pub fn key_bytes(&self) -> Option<Bytes> {
         self.key.map(|key| shared_slice(self.owner, key))
     }
 
-    /// The value as a slice of the frame that shares its memory. Whoever keeps it pins the whole frame.
+    /// The value as a slice of the frame that shares its memory. Whoever keeps it pins the whole
+    /// frame.
     pub fn value_bytes(&self) -> Option<Bytes> {
         self.value.map(|value| shared_slice(self.owner, value))
     }

@@ -15,7 +15,8 @@ use super::view::BatchView;
 pub struct ReadSettings {
     /// Compare checksums (`check.crcs`; default true). Without it no damaged batch can be skipped.
     pub check_crcs: bool,
-    /// Largest batch any fetch may bring, in bytes (`receive.message.max.bytes`; default 104 857 600).
+    /// Largest batch any fetch may bring, in bytes (`receive.message.max.bytes`; default 104 857
+    /// 600).
     pub batch_bytes_max: usize,
 }
 
@@ -45,9 +46,9 @@ pub struct ReadCounts {
 
 /// Iterator over the batches of one fetched record set that hold records to deliver.
 ///
-/// Empty, control and aborted batches and those before the fetch offset are passed over, but they move
-/// [`BatchSet::position`], which is where the partition reads on once everything yielded is done with. A cut
-/// last batch ends the set without an error. After an error nothing follows.
+/// Empty, control and aborted batches and those before the fetch offset are passed over, but they
+/// move [`BatchSet::position`], which is where the partition reads on once everything yielded is
+/// done with. A cut last batch ends the set without an error. After an error nothing follows.
 #[derive(Debug)]
 pub struct BatchSet {
     rest: Bytes,
@@ -62,13 +63,15 @@ pub struct BatchSet {
 }
 
 impl BatchSet {
-    /// Reads `records`, the answer to a fetch at `asked`, delivering whatever is in the log (read_uncommitted).
+    /// Reads `records`, the answer to a fetch at `asked`, delivering whatever is in the log
+    /// (read_uncommitted).
     pub fn new(records: Bytes, asked: Offset, settings: ReadSettings) -> Self {
         Self::read_committed(records, asked, [], settings)
     }
 
-    /// Reads `records` without those of the `aborted` transactions the same answer listed (8.3). The caller has
-    /// asked the broker for committed data, so that nothing beyond the last stable offset is in `records`.
+    /// Reads `records` without those of the `aborted` transactions the same answer listed (8.3).
+    /// The caller has asked the broker for committed data, so that nothing beyond the last stable
+    /// offset is in `records`.
     pub fn read_committed(
         records: Bytes,
         asked: Offset,

@@ -1,7 +1,8 @@
 //! Zigzag varints as records use them, read from a slice that shrinks.
 //!
-//! Lengths and deltas of ordinary records take one or two bytes, so those cases are inlined and the rest is a
-//! call. A varint is refused if it is cut, longer than its type allows, or sets bits beyond it (wire.md 7 D4).
+//! Lengths and deltas of ordinary records take one or two bytes, so those cases are inlined and the
+//! rest is a call. A varint is refused if it is cut, longer than its type allows, or sets bits
+//! beyond it (wire.md 7 D4).
 
 /// Reads a 32-bit varint off the front of `input`.
 #[inline(always)]

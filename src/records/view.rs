@@ -14,8 +14,8 @@ const RECORD_BYTES_MIN: usize = 7;
 
 /// One checked batch: a slice of the frame it came in, or the inflated body, and its header.
 ///
-/// Cloning counts one reference up; the view can be sent to any thread. It remembers the first offset wanted:
-/// records before it are passed over.
+/// Cloning counts one reference up; the view can be sent to any thread. It remembers the first
+/// offset wanted: records before it are passed over.
 #[derive(Clone, Debug)]
 pub struct BatchView {
     bytes: Bytes,
@@ -81,7 +81,8 @@ impl BatchView {
         self.first_wanted
     }
 
-    /// The same batch without the records before `offset`; never gives back what was already left out.
+    /// The same batch without the records before `offset`; never gives back what was already left
+    /// out.
     #[must_use]
     pub fn starting_at(mut self, offset: Offset) -> Self {
         self.first_wanted = self.first_wanted.max(offset);
@@ -128,7 +129,8 @@ impl BatchView {
         (self.body_at > 0).then_some(&self.bytes)
     }
 
-    /// The records, from the first wanted one on. A batch that is still compressed yields one error.
+    /// The records, from the first wanted one on. A batch that is still compressed yields one
+    /// error.
     pub fn records(&self) -> Records<'_> {
         Records::new(self, RecordCursor::START)
     }
@@ -138,11 +140,12 @@ impl BatchView {
         Records::new(self, cursor)
     }
 
-    /// The same batch with its body inflated once, to at most `limit` bytes (`wire.batch.inflated.max.bytes`).
-    /// A batch that is open already is returned as it is.
+    /// The same batch with its body inflated once, to at most `limit` bytes
+    /// (`wire.batch.inflated.max.bytes`). A batch that is open already is returned as it is.
     ///
     /// # Errors
-    /// Poison if it would inflate beyond `limit`; corrupt if it does not decode or cannot hold its count.
+    /// Poison if it would inflate beyond `limit`; corrupt if it does not decode or cannot hold its
+    /// count.
     pub fn inflate(&self, limit: usize) -> Result<Self, BatchError> {
         self.inflate_charged(limit, Uncharged)
             .map_err(|error| match error {
@@ -152,8 +155,9 @@ impl BatchView {
             })
     }
 
-    /// [`BatchView::inflate`], with every growth of the output asked of `charge` first. The charge lives as long
-    /// as the inflated bytes: it is dropped with the last slice of them, or here if inflating fails.
+    /// [`BatchView::inflate`], with every growth of the output asked of `charge` first. The charge
+    /// lives as long as the inflated bytes: it is dropped with the last slice of them, or here if
+    /// inflating fails.
     ///
     /// # Errors
     /// Those of [`BatchView::inflate`], and [`InflateError::NoRoom`] once `charge` refuses.
@@ -190,7 +194,8 @@ impl BatchView {
         &self.bytes
     }
 
-    /// This batch as the place of an error found while `position` was the first offset not delivered.
+    /// This batch as the place of an error found while `position` was the first offset not
+    /// delivered.
     pub(super) fn place(&self, position: Offset) -> Place {
         let next = self.vouched.then(|| self.next_offset());
         Place {

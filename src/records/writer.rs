@@ -70,7 +70,8 @@ pub struct BatchWriter {
 }
 
 impl BatchWriter {
-    /// An empty batch, to be compressed with `compression` at its default level if that makes it smaller (O2).
+    /// An empty batch, to be compressed with `compression` at its default level if that makes it
+    /// smaller (O2).
     pub fn new(compression: Compression) -> Self {
         Self {
             compression,
@@ -190,10 +191,7 @@ impl BatchWriter {
         batch.extend_from_slice(&sealer.base_sequence.to_be_bytes());
         batch.extend_from_slice(&self.count.to_be_bytes());
         batch.extend_from_slice(body);
-        let sum = checksum(&batch).to_be_bytes();
-        for (to, from) in batch.iter_mut().skip(CHECKSUM_AT).zip(sum) {
-            *to = from;
-        }
+        close(&mut batch);
         Ok(batch.into())
     }
 
@@ -228,13 +226,39 @@ impl BatchWriter {
     }
 }
 
+/// A copy of a sealed batch under another producer id, epoch or sequence; its records stay as they
+/// are. The original is untouched, since a write may still hold it (O4).
+pub(crate) fn reseal(batch: &Bytes, sealer: Sealer) -> Bytes {
+    let mut copy = batch.to_vec();
+    let fields = sealer
+        .producer_id
+        .to_be_bytes()
+        .into_iter()
+        .chain(sealer.producer_epoch.to_be_bytes())
+        .chain(sealer.base_sequence.to_be_bytes());
+    for (to, from) in copy.iter_mut().skip(PRODUCER_AT).zip(fields) {
+        *to = from;
+    }
+    close(&mut copy);
+    copy.into()
+}
+
+/// Writes the checksum, last of all.
+fn close(batch: &mut [u8]) {
+    let sum = checksum(batch).to_be_bytes();
+    for (to, from) in batch.iter_mut().skip(CHECKSUM_AT).zip(sum) {
+        *to = from;
+    }
+}
+
 fn field_size(field: Option<&[u8]>) -> usize {
     field.map_or(1, |bytes| {
         bytes.len() + varint::size(as_length(bytes.len()))
     })
 }
 
-/// A length as varints carry it. Lengths beyond the format are caught by the size of the whole batch.
+/// A length as varints carry it. Lengths beyond the format are caught by the size of the whole
+/// batch.
 fn as_length(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }
@@ -243,3 +267,49 @@ fn as_length(length: usize) -> i64 {
 const LENGTH_REST: usize = HEADER_BYTES - 12;
 /// Where the checksum lies.
 const CHECKSUM_AT: usize = 17;
+/// Where producer id, epoch and sequence lie, in this order.
+const PRODUCER_AT: usize = 43;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resealed_batch_equals_one_sealed_so_at_first() {
+        let mut writer = BatchWriter::new(Compression::Lz4);
+        for timestamp in 0..100 {
+            let value = Some(&b"the same value again and again"[..]);
+            writer
+                .push(&NewRecord {
+                    timestamp,
+                    value,
+                    ..NewRecord::default()
+                })
+                .unwrap();
+        }
+        let (first, second) = (sealer(1, 2, 3), sealer(4, 5, 6));
+        let sealed = writer.clone().seal_as(first).unwrap();
+        assert_eq!(reseal(&sealed, second), writer.seal_as(second).unwrap());
+    }
+
+    #[test]
+    fn a_record_with_a_timestamp_below_zero_is_refused_without_a_trace() {
+        let mut writer = BatchWriter::default();
+        let early = NewRecord {
+            timestamp: -1,
+            ..NewRecord::default()
+        };
+        assert_eq!(writer.push(&early), Err(WriteError::Timestamp(-1)));
+        assert_eq!((writer.count(), writer.size()), (0, HEADER_BYTES));
+        assert_eq!(writer.seal(), Err(WriteError::Empty));
+    }
+
+    fn sealer(producer_id: i64, producer_epoch: i16, base_sequence: i32) -> Sealer {
+        Sealer {
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            transactional: false,
+        }
+    }
+}

@@ -21,3 +21,4 @@ mod offsets_commit;
 mod offsets_ledger;
 mod offsets_resolve;
 mod offsets_truncation;
+mod producer;

@@ -179,7 +179,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(producer, records)| Step::Transactional { producer, records }),
         1 => (producer.clone(), records)
             .prop_map(|(producer, records)| Step::Plain { producer, records }),
-        3 => (producer, any::<bool>()).prop_map(|(producer, commit)| Step::End { producer, commit }),
+        3 => (producer, any::<bool>())
+            .prop_map(|(producer, commit)| Step::End { producer, commit }),
         1 => Just(Step::Compact),
     ]
 }

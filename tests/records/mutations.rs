@@ -1,4 +1,5 @@
-//! Batches damaged at random, their checksums repaired: whatever they say, reading ends in an answer.
+//! Batches damaged at random, their checksums repaired: whatever they say, reading ends in an
+//! answer.
 
 use nearside::ids::Offset;
 use nearside::records::{

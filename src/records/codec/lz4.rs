@@ -1,5 +1,5 @@
-//! LZ4 frames, walked by hand over the block decoder: a library's frame reader takes a cut frame for the end and
-//! reserves by what the descriptor claims.
+//! LZ4 frames, walked by hand over the block decoder: a library's frame reader takes a cut frame
+//! for the end and reserves by what the descriptor claims.
 
 use std::io::Write;
 

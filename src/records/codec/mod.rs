@@ -1,4 +1,5 @@
-//! Codecs with output caps (wire.md 8.4): a small input never makes us hold more than was agreed to.
+//! Codecs with output caps (wire.md 8.4): a small input never makes us hold more than was agreed
+//! to.
 
 mod gzip;
 mod lz4;
