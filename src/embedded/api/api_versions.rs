@@ -11,7 +11,7 @@ use super::super::Api;
 use super::super::call::{Call, Reply};
 use super::super::cluster::Cluster;
 
-pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: ApiVersionsRequest) -> Reply {
+pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: &ApiVersionsRequest) -> Reply {
     let named = call.version >= 3;
     let code = if named && !is_client_name(&request.client_software_name) {
         ResponseError::InvalidRequest.code()

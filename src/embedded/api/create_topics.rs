@@ -17,7 +17,7 @@ use crate::ids::{BrokerId, TopicName};
 /// Partitions that one request may create.
 const PARTITIONS_MAX: u32 = 10_000;
 
-pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: CreateTopicsRequest) -> Reply {
+pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: &CreateTopicsRequest) -> Reply {
     let asked: u32 = request.topics.iter().map(partitions).sum();
     let mut rows = Vec::new();
     for topic in &request.topics {

@@ -11,14 +11,18 @@ use super::super::call::{Call, Reply};
 use super::super::cluster::Cluster;
 use crate::ids::GroupId;
 
-pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: FindCoordinatorRequest) -> Reply {
+pub(super) fn handle(
+    cluster: &mut Cluster,
+    call: &Call,
+    request: &FindCoordinatorRequest,
+) -> Reply {
     let response = FindCoordinatorResponse::default().with_throttle_time_ms(call.throttle_ms());
     if call.version >= 4 {
-        let keys = request.coordinator_keys.into_iter();
+        let keys = request.coordinator_keys.iter().cloned();
         let rows = keys.map(|key| find(cluster, call, key)).collect();
         return call.answer(&response.with_coordinators(rows));
     }
-    let found = find(cluster, call, request.key);
+    let found = find(cluster, call, request.key.clone());
     call.answer(
         &response
             .with_error_code(found.error_code)

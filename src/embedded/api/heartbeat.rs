@@ -11,8 +11,8 @@ use super::super::cluster::Cluster;
 use super::super::group::{Group, GroupPhase};
 use crate::ids::GroupId;
 
-pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: HeartbeatRequest) -> Reply {
-    let code = beat(cluster, call, &request).err().unwrap_or(0);
+pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: &HeartbeatRequest) -> Reply {
+    let code = beat(cluster, call, request).err().unwrap_or(0);
     let response = HeartbeatResponse::default().with_error_code(code);
     call.answer(&response.with_throttle_time_ms(call.throttle_ms()))
 }

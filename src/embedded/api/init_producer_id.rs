@@ -8,7 +8,7 @@ use kafka_protocol::messages::{InitProducerIdRequest, InitProducerIdResponse, Pr
 use super::super::call::{Call, Reply};
 use super::super::cluster::Cluster;
 
-pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: InitProducerIdRequest) -> Reply {
+pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: &InitProducerIdRequest) -> Reply {
     let refused = || {
         let response = InitProducerIdResponse::default().with_producer_id(ProducerId(-1));
         response

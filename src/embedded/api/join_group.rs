@@ -17,13 +17,12 @@ use super::super::cluster::Cluster;
 use super::super::group::{Group, GroupPhase, Member};
 use crate::ids::{GroupId, Moment};
 
-pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: JoinGroupRequest) -> Reply {
+pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: &JoinGroupRequest) -> Reply {
     let id = GroupId::from(request.group_id.as_str());
-    let member_id = request.member_id.clone();
     match join(cluster, call, &id, request) {
         Ok(Joined::Parked) => Reply::Parked,
         Ok(Joined::AtOnce(reply)) => reply,
-        Err(code) => failed(call, code, member_id),
+        Err(code) => failed(call, code, &request.member_id),
     }
 }
 
@@ -36,7 +35,7 @@ fn join(
     cluster: &mut Cluster,
     call: &Call,
     id: &GroupId,
-    request: JoinGroupRequest,
+    request: &JoinGroupRequest,
 ) -> Result<Joined, i16> {
     cluster.check_group(call, id)?;
     if id.as_str().is_empty() {
@@ -49,12 +48,12 @@ fn join(
     }
     let now = cluster.now;
     let group = cluster.groups.entry(id.clone()).or_insert_with(Group::new);
-    let member_id = match identify(group, call, &request, now + session) {
+    let member_id = match identify(group, call, request, now + session) {
         Ok(member_id) => member_id,
         Err(Refusal::IdRequired(fresh)) => {
             cluster.arm_group(id);
             let code = ResponseError::MemberIdRequired.code();
-            return Ok(Joined::AtOnce(failed(call, code, fresh)));
+            return Ok(Joined::AtOnce(failed(call, code, &fresh)));
         }
         Err(Refusal::Code(error)) => return Err(error.code()),
     };
@@ -64,10 +63,11 @@ fn join(
         .as_ref()
         .is_none_or(|known| *known == offer.protocol_type);
     let fits = !offer.protocols.is_empty() && group.supports(&member_id, &offer.protocols);
-    if !group.members.is_empty() && !(same_type && fits) {
+    let welcome = group.members.is_empty() || (same_type && fits);
+    if !welcome {
         return Err(ResponseError::InconsistentGroupProtocol.code());
     }
-    Ok(admit(cluster, call, id, member_id, offer))
+    Ok(admit(cluster, call, id, &member_id, offer))
 }
 
 /// What a member brings along.
@@ -83,19 +83,19 @@ struct Offer {
 }
 
 impl Offer {
-    fn of(request: JoinGroupRequest, version: i16, session: Duration) -> Self {
-        let protocols = request.protocols.into_iter().map(|p| (p.name, p.metadata));
-        let fresh_instance = request.member_id.is_empty() && request.group_instance_id.is_some();
+    fn of(request: &JoinGroupRequest, version: i16, session: Duration) -> Self {
+        let protocols = request.protocols.iter();
+        let protocols = protocols.map(|p| (p.name.clone(), p.metadata.clone()));
         Self {
-            fresh_instance,
-            instance: request.group_instance_id,
+            fresh_instance: request.member_id.is_empty() && request.group_instance_id.is_some(),
+            instance: request.group_instance_id.clone(),
             session,
             rebalance: if version >= 1 {
                 millis(request.rebalance_timeout_ms)
             } else {
                 session
             },
-            protocol_type: request.protocol_type,
+            protocol_type: request.protocol_type.clone(),
             protocols: protocols.collect(),
         }
     }
@@ -154,17 +154,17 @@ fn admit(
     cluster: &mut Cluster,
     call: &Call,
     id: &GroupId,
-    member_id: StrBytes,
+    member_id: &StrBytes,
     offer: Offer,
 ) -> Joined {
     let now = cluster.now;
     let Some(group) = cluster.groups.get_mut(id) else {
         return Joined::AtOnce(Reply::Close);
     };
-    let before = group.members.get(&member_id);
+    let before = group.members.get(member_id);
     let unchanged = before.is_some_and(|member| member.protocols == offer.protocols);
-    // An instance that came back is compared by the names of its protocols alone: its bytes tell of a process that
-    // owns nothing yet.
+    // An instance that came back is compared by the names of its protocols alone: its bytes tell
+    // of a process that owns nothing yet.
     let came_back = before.is_some_and(|member| {
         let names = |rows: &[(StrBytes, Bytes)]| -> Vec<StrBytes> {
             rows.iter().map(|(name, _)| name.clone()).collect()
@@ -172,7 +172,7 @@ fn admit(
         offer.fresh_instance && names(&member.protocols) == names(&offer.protocols)
     });
     let returns = came_back && group.phase == GroupPhase::Stable;
-    let leads = group.leader.as_ref() == Some(&member_id);
+    let leads = group.leader.as_ref() == Some(member_id);
     let assignment = before
         .map(|member| member.assignment.clone())
         .unwrap_or_default();
@@ -194,11 +194,11 @@ fn admit(
     };
     group.members.insert(member_id.clone(), member);
     if stays {
-        let reply = joined(call, group, &member_id, returns);
+        let reply = joined(call, group, member_id, returns);
         cluster.arm_group(id);
         return Joined::AtOnce(reply);
     }
-    if let Some(member) = group.members.get_mut(&member_id) {
+    if let Some(member) = group.members.get_mut(member_id) {
         member.joining = Some(call.clone());
     }
     let rebalances = group.phase == GroupPhase::PreparingRebalance;
@@ -258,7 +258,7 @@ pub(in super::super) fn joined(
     })
 }
 
-fn failed(call: &Call, code: i16, member_id: StrBytes) -> Reply {
+fn failed(call: &Call, code: i16, member_id: &StrBytes) -> Reply {
     // Null protocol names exist from version 7 on.
     let name = (call.version < 7).then(StrBytes::default);
     call.answer(
@@ -267,7 +267,7 @@ fn failed(call: &Call, code: i16, member_id: StrBytes) -> Reply {
             .with_error_code(code)
             .with_generation_id(-1)
             .with_protocol_name(name)
-            .with_member_id(member_id),
+            .with_member_id(member_id.clone()),
     )
 }
 

@@ -9,14 +9,14 @@ use super::super::call::{Call, Reply};
 use super::super::cluster::Cluster;
 use crate::ids::GroupId;
 
-pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: LeaveGroupRequest) -> Reply {
+pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: &LeaveGroupRequest) -> Reply {
     let id = GroupId::from(request.group_id.as_str());
     let response = LeaveGroupResponse::default().with_throttle_time_ms(call.throttle_ms());
     if let Err(code) = cluster.check_group(call, &id) {
         return call.answer(&response.with_error_code(code));
     }
     if call.version < 3 {
-        let alone = MemberIdentity::default().with_member_id(request.member_id);
+        let alone = MemberIdentity::default().with_member_id(request.member_id.clone());
         let code = leave(cluster, &id, &alone);
         return call.answer(&response.with_error_code(code));
     }

@@ -22,7 +22,7 @@ const MAX_TIMESTAMP: i64 = -3;
 const EARLIEST_LOCAL: i64 = -4;
 const LATEST_TIERED: i64 = -5;
 
-pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: ListOffsetsRequest) -> Reply {
+pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: &ListOffsetsRequest) -> Reply {
     let mut topics = Vec::new();
     for topic in &request.topics {
         let mut rows = Vec::with_capacity(topic.partitions.len());

@@ -24,10 +24,10 @@ use crate::ids::{BrokerId, TopicName, TopicPartition};
 
 type Edits = Vec<(Option<TopicPartition>, MetadataEdit)>;
 
-pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: MetadataRequest) -> Reply {
+pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: &MetadataRequest) -> Reply {
     let code = cluster.faults.error(call, false).unwrap_or(0);
     let edits = cluster.faults.metadata_edits(call.broker);
-    let topics = match request.topics {
+    let topics = match &request.topics {
         Some(asked) if !(asked.is_empty() && call.version == 0) => {
             let create = call.version < 4 || request.allow_auto_topic_creation;
             asked

@@ -34,7 +34,7 @@ pub(super) fn handle(cluster: &mut Cluster, call: &Call, mut body: Bytes) -> Rep
     macro_rules! serve {
         ($api:ident) => {
             match call.body(&mut body) {
-                Some(request) => $api::handle(cluster, call, request),
+                Some(request) => $api::handle(cluster, call, &request),
                 None => Reply::Close,
             }
         };

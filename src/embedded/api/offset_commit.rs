@@ -21,9 +21,9 @@ const ROW_BYTES: usize = 60;
 /// `offset.metadata.max.bytes`.
 const METADATA_BYTES_MAX: usize = 4_096;
 
-pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: OffsetCommitRequest) -> Reply {
+pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: &OffsetCommitRequest) -> Reply {
     let id = GroupId::from(request.group_id.as_str());
-    let refused = check(cluster, call, &id, &request).err();
+    let refused = check(cluster, call, &id, request).err();
     let mut topics = Vec::new();
     for topic in &request.topics {
         let rows = commit_topic(cluster, call, &id, topic, refused);

@@ -3,6 +3,9 @@
 //! - 2 null topics ask for everything, and a code for the whole group; 5 leader epochs; 7
 //!   require_stable (KIP-447); 8 several groups (KIP-709); 9 member id and epoch (KIP-848).
 
+use kafka_protocol::messages::offset_fetch_request::{
+    OffsetFetchRequestTopic, OffsetFetchRequestTopics,
+};
 use kafka_protocol::messages::offset_fetch_response::{
     OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic, OffsetFetchResponseTopics,
@@ -18,27 +21,26 @@ use crate::ids::{GroupId, TopicName, TopicPartition};
 /// Topics asked for, with their partitions; `None` asks for all.
 type Asked = Option<Vec<(WireTopic, Vec<i32>)>>;
 
-pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: OffsetFetchRequest) -> Reply {
+pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: &OffsetFetchRequest) -> Reply {
     let response = OffsetFetchResponse::default().with_throttle_time_ms(call.throttle_ms());
     if call.version >= 8 {
-        let groups = request.groups.into_iter().map(|group| {
-            let topics = group.topics.map(|topics| {
-                topics
-                    .into_iter()
-                    .map(|t| (t.name, t.partition_indexes))
-                    .collect()
-            });
-            group_row(cluster, call, group.group_id, topics)
+        let groups = request.groups.iter().map(|group| {
+            let topic =
+                |t: &OffsetFetchRequestTopics| (t.name.clone(), t.partition_indexes.clone());
+            let asked = group
+                .topics
+                .as_ref()
+                .map(|topics| topics.iter().map(topic).collect());
+            group_row(cluster, call, &group.group_id, asked)
         });
         return call.answer(&response.with_groups(groups.collect()));
     }
-    let topics = request.topics.map(|topics| {
-        topics
-            .into_iter()
-            .map(|t| (t.name, t.partition_indexes))
-            .collect()
-    });
-    let group = group_row(cluster, call, request.group_id, topics);
+    let topic = |t: &OffsetFetchRequestTopic| (t.name.clone(), t.partition_indexes.clone());
+    let asked = request
+        .topics
+        .as_ref()
+        .map(|topics| topics.iter().map(topic).collect());
+    let group = group_row(cluster, call, &request.group_id, asked);
     let code = group.error_code;
     let topics = group
         .topics
@@ -56,7 +58,7 @@ pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: OffsetFetchReq
 fn group_row(
     cluster: &mut Cluster,
     call: &Call,
-    wire_id: kafka_protocol::messages::GroupId,
+    wire_id: &kafka_protocol::messages::GroupId,
     asked: Asked,
 ) -> OffsetFetchResponseGroup {
     let id = GroupId::from(wire_id.as_str());
@@ -77,7 +79,7 @@ fn group_row(
                 cluster,
                 call,
                 &id,
-                TopicPartition::new(name.clone(), index),
+                &TopicPartition::new(name.clone(), index),
             ));
         }
         topics.push(
@@ -86,7 +88,7 @@ fn group_row(
                 .with_partitions(rows),
         );
     }
-    let group = OffsetFetchResponseGroup::default().with_group_id(wire_id);
+    let group = OffsetFetchResponseGroup::default().with_group_id(wire_id.clone());
     group.with_topics(topics).with_error_code(code)
 }
 
@@ -114,13 +116,13 @@ fn row(
     cluster: &mut Cluster,
     call: &Call,
     id: &GroupId,
-    at: TopicPartition,
+    at: &TopicPartition,
 ) -> OffsetFetchResponsePartitions {
-    let code = cluster.faults.row_error(call, &at);
+    let code = cluster.faults.row_error(call, at);
     let committed = cluster
         .groups
         .get(id)
-        .and_then(|group| group.offsets.get(&at));
+        .and_then(|group| group.offsets.get(at));
     let committed: Option<&Committed> = committed.filter(|_| code.is_none());
     let epoch = committed.and_then(|committed| committed.leader_epoch);
     let metadata = committed

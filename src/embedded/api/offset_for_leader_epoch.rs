@@ -16,7 +16,7 @@ use crate::ids::TopicPartition;
 pub(super) fn handle(
     cluster: &mut Cluster,
     call: &Call,
-    request: OffsetForLeaderEpochRequest,
+    request: &OffsetForLeaderEpochRequest,
 ) -> Reply {
     let mut topics = Vec::new();
     for topic in &request.topics {

@@ -52,21 +52,21 @@ struct Pending {
     required: i64,
 }
 
-pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: ProduceRequest) -> Reply {
+pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: &ProduceRequest) -> Reply {
     let acks = request.acks;
     let mut response = ProduceResponse::default().with_throttle_time_ms(call.throttle_ms());
     let mut pending = Vec::new();
-    for (topic_at, topic) in request.topic_data.into_iter().enumerate() {
-        let (name, id) = (topic.name, topic.topic_id);
+    for (topic_at, topic) in request.topic_data.iter().enumerate() {
+        let (name, id) = (topic.name.clone(), topic.topic_id);
         let index = if id.is_nil() {
             cluster.topics.index_by_name(&name)
         } else {
             cluster.topics.index_by_id(&id)
         };
         let mut rows = Vec::new();
-        for (row_at, data) in topic.partition_data.into_iter().enumerate() {
+        for (row_at, data) in topic.partition_data.iter().enumerate() {
             let key = index.and_then(|index| cluster.topics.key_in(index, data.index));
-            let records = data.records.unwrap_or_default();
+            let records = data.records.clone().unwrap_or_default();
             let outcome = match key {
                 Some(key) => write(cluster, call, key, acks, records),
                 None if id.is_nil() => Err(ResponseError::UnknownTopicOrPartition.code()),
@@ -321,16 +321,18 @@ impl Partition {
         if let Some(&(.., known)) = state.batches.iter().find(|b| (b.0, b.1) == (first, last)) {
             return Ok(Some(known));
         }
-        if let Some(&(_, previous, _)) = state.batches.back() {
-            if first != step(previous, 1) {
-                let oldest = state.batches.front().map_or(0, |&(oldest, ..)| oldest);
-                let repeats = last < oldest;
-                return Err(if repeats {
-                    ResponseError::DuplicateSequenceNumber
-                } else {
-                    ResponseError::OutOfOrderSequenceNumber
-                });
-            }
+        let expected = state
+            .batches
+            .back()
+            .map(|&(_, previous, _)| step(previous, 1));
+        if expected.is_some_and(|expected| expected != first) {
+            let oldest = state.batches.front().map_or(0, |&(oldest, ..)| oldest);
+            let repeats = last < oldest;
+            return Err(if repeats {
+                ResponseError::DuplicateSequenceNumber
+            } else {
+                ResponseError::OutOfOrderSequenceNumber
+            });
         }
         state.batches.push_back((first, last, offset));
         if state.batches.len() > Self::BATCHES_KEPT {

@@ -13,7 +13,7 @@ use super::super::group::{Group, GroupPhase};
 use super::heartbeat::check_member;
 use crate::ids::GroupId;
 
-pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: SyncGroupRequest) -> Reply {
+pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: &SyncGroupRequest) -> Reply {
     let id = GroupId::from(request.group_id.as_str());
     match sync(cluster, call, &id, request) {
         Ok(reply) => reply,
@@ -25,7 +25,7 @@ fn sync(
     cluster: &mut Cluster,
     call: &Call,
     id: &GroupId,
-    request: SyncGroupRequest,
+    request: &SyncGroupRequest,
 ) -> Result<Reply, i16> {
     cluster.check_group(call, id)?;
     let member_id = request.member_id.clone();
@@ -70,13 +70,13 @@ fn sync(
     }
 }
 
-fn distribute(group: &mut Group, request: SyncGroupRequest) {
+fn distribute(group: &mut Group, request: &SyncGroupRequest) {
     for member in group.members.values_mut() {
         member.assignment.clear();
     }
-    for row in request.assignments {
+    for row in &request.assignments {
         if let Some(member) = group.members.get_mut(&row.member_id) {
-            member.assignment = row.assignment;
+            member.assignment = row.assignment.clone();
         }
     }
 }

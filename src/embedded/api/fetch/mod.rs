@@ -60,10 +60,10 @@ pub(in super::super) enum Wake {
     Leadership,
 }
 
-pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: FetchRequest) -> Reply {
+pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: &FetchRequest) -> Reply {
     let rack = (!request.rack_id.is_empty()).then(|| Rack::from(request.rack_id.as_str()));
     if cluster.history.keeps() {
-        let seen = see(cluster, &request, rack.clone());
+        let seen = see(cluster, request, rack.clone());
         let seen = super::super::Seen {
             fetch: Some(seen),
             ..call.seen(cluster.now)
@@ -78,7 +78,7 @@ pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: FetchRequest) 
         return Reply::Close;
     };
     let throttled = !call.throttle.is_zero();
-    let context = match broker.sessions.open(&request, call.version, throttled, now) {
+    let context = match broker.sessions.open(request, call.version, throttled, now) {
         Ok(context) => context,
         Err(error) => return refuse(call, error.code()),
     };
