@@ -238,10 +238,9 @@ impl Shared {
         while let Some(output) = self.cluster.poll_output() {
             match output {
                 Output::Answer { connection, frame } => {
-                    if let Some(writer) = self.writers.get(&connection) {
-                        if writer.send(frame).is_err() {
-                            self.writers.remove(&connection);
-                        }
+                    let writer = self.writers.get(&connection);
+                    if writer.is_some_and(|writer| writer.send(frame).is_err()) {
+                        self.writers.remove(&connection);
                     }
                 }
                 Output::Closed { connection } => {

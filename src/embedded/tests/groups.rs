@@ -179,7 +179,7 @@ fn a_static_member_comes_back_without_a_rebalance_and_fences_its_former_self() {
         &join_request(&StrBytes::default(), Some("i1")),
     );
     let first = joined(&mut rig, connection);
-    let old = first.member_id.clone();
+    let old = first.member_id;
     rig.call(connection, 5, &sync_request(&old, 1, &[(&old, 7)]));
     rig.send(
         connection,
