@@ -21,7 +21,7 @@ use crate::ids::GroupId;
 /// # async fn run() -> Result<(), nearside::Error> {
 /// let orders = Subscription::topics(["orders"])
 ///     .handler(handler_fn(|order: Message<Raw>, _: Context| async move {
-///         println!("{:?}", order.value_bytes());
+///         println!("{:?}", order.payload());
 ///         Ok(Outcome::Done)
 ///     }));
 /// let fleet = Fleet::builder("billing").bootstrap("kafka-1:9092").subscribe(orders).start().await?;

@@ -1,4 +1,5 @@
 //! Whole fleets on the embedded cluster.
 
+mod failing;
 mod reading;
 mod stage;

@@ -2,18 +2,9 @@
 
 use std::time::Duration;
 
-use nearside::ids::{BrokerId, TopicPartition};
-use nearside::prelude::*;
+use nearside::ids::TopicPartition;
 
 use crate::stage::{Seen, Stage, run, until};
-
-fn noting(seen: &Seen) -> Subscription {
-    let seen = seen.clone();
-    Subscription::topics(["orders"]).handler(handler_fn(move |message: Message<Raw>, _| {
-        seen.note(&message);
-        async { Ok(Outcome::Done) }
-    }))
-}
 
 #[test]
 fn a_member_reads_every_record_once_in_order_and_commits_at_its_stop() {
@@ -25,7 +16,7 @@ fn a_member_reads_every_record_once_in_order_and_commits_at_its_stop() {
         }
         let seen = Seen::default();
         let fleet = stage
-            .fleet("g", "b", noting(&seen))
+            .fleet("g", "b", seen.noting("orders"))
             .start_on_this_thread()
             .await
             .expect("starts");
@@ -50,17 +41,16 @@ fn records_come_from_the_broker_in_the_members_rack() {
         }
         let seen = Seen::default();
         let fleet = stage
-            .fleet("g", "b", noting(&seen))
+            .fleet("g", "b", seen.noting("orders"))
             .start_on_this_thread()
             .await
             .expect("starts");
         until("all records are seen", || seen.len() == 600).await;
-        let bytes = |broker: i32| {
-            stage
-                .cluster()
-                .with(|cluster| cluster.record_bytes(BrokerId(broker)))
-        };
-        let (a, b, c) = (bytes(1), bytes(2), bytes(3));
+        let (a, b, c) = (
+            stage.record_bytes(1),
+            stage.record_bytes(2),
+            stage.record_bytes(3),
+        );
         assert_eq!((a, c), (0, 0), "broker 2 served {b}");
         let fetched = fleet.report().fetched;
         let total: u64 = fetched.iter().map(|row| row.bytes).sum();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use nearside::embedded::listener::{Handle, Serving};
 use nearside::embedded::{Cluster, Record, Settings};
 use nearside::fleet::{BoxFuture, Stream, Transport};
-use nearside::ids::{Offset, TopicPartition};
+use nearside::ids::{BrokerId, Offset, TopicPartition};
 use nearside::prelude::*;
 
 /// Runs `play` inside an actix system whose clock is paused: time jumps to the next deadline when nobody works.
@@ -75,6 +75,25 @@ impl Stage {
             .subscribe(subscription)
     }
 
+    /// The broker that leads a partition.
+    pub(crate) fn leader(&self, topic: &str, partition: i32) -> Option<i32> {
+        let at = TopicPartition::new(topic, partition);
+        let view = self.cluster().with(|cluster| cluster.partition(&at));
+        view.and_then(|view| view.leader).map(|leader| leader.0)
+    }
+
+    /// Record bytes a broker has served to consumers.
+    pub(crate) fn record_bytes(&self, broker: i32) -> u64 {
+        self.cluster()
+            .with(|cluster| cluster.record_bytes(BrokerId(broker)))
+    }
+
+    /// Whether the group has no member.
+    pub(crate) fn is_empty_group(&self, group: &str) -> bool {
+        let view = self.cluster().with(|cluster| cluster.group(&group.into()));
+        view.is_none_or(|view| view.members.is_empty())
+    }
+
     /// The committed offset of a partition.
     pub(crate) fn committed(&self, group: &str, at: &TopicPartition) -> Option<Offset> {
         self.cluster()
@@ -102,6 +121,15 @@ pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 pub(crate) struct Seen(Arc<Mutex<Vec<(TopicPartition, i64)>>>);
 
 impl Seen {
+    /// A subscription whose handler notes every record and is done with it.
+    pub(crate) fn noting(&self, topic: &str) -> Subscription {
+        let seen = self.clone();
+        Subscription::topics([topic]).handler(handler_fn(move |message: Message<Raw>, _| {
+            seen.note(&message);
+            async { Ok(Outcome::Done) }
+        }))
+    }
+
     /// Notes one record.
     pub(crate) fn note<T>(&self, message: &Message<T>) {
         let at = TopicPartition::new(message.topic().clone(), message.partition());
