@@ -16,6 +16,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::EnvFilter;
 
 use exit::{Exit, Failure};
 
@@ -41,6 +43,7 @@ enum Command {
 /// and wrong arguments (code 2).
 pub fn run() -> ExitCode {
     let line = CommandLine::parse();
+    log_to_stderr();
     let result = runtime().and_then(|runtime| runtime.block_on(dispatch(line.command)));
     match result {
         Ok(()) => Exit::Done.into(),
@@ -58,6 +61,15 @@ async fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Consume(options) => consume::run(&options).await,
         Command::Cluster(options) => cluster::run(&options, &mut io::stdout()).await,
     }
+}
+
+/// Logs to standard error what `NEARSIDE_LOG` asks for, such as `nearside=debug`; errors otherwise.
+fn log_to_stderr() {
+    let filter = EnvFilter::builder()
+        .with_env_var("NEARSIDE_LOG")
+        .with_default_directive(LevelFilter::ERROR.into())
+        .from_env_lossy();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
