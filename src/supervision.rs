@@ -1,7 +1,8 @@
-//! Restart intensity, backoff and escalation: the decisions of supervision, without an actor in sight.
+//! Restart intensity, backoff and escalation: the decisions of supervision, without an actor in
+//! sight.
 //!
-//! A supervisor keeps one [`Budget`] per child and asks it at every death (runtime.md 12). Broker errors, outages
-//! and rebalances are transitions of the machines and never get here.
+//! A supervisor keeps one [`Budget`] per child and asks it at every death (runtime.md 12). Broker
+//! errors, outages and rebalances are transitions of the machines and never get here.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -121,7 +122,8 @@ impl Budget {
         }
     }
 
-    /// Judges a death at `now` that nobody ordered. After five minutes without one the budget is full again.
+    /// Judges a death at `now` that nobody ordered. After five minutes without one the budget is
+    /// full again.
     pub fn died(&mut self, draw: Draw, now: Moment) -> Verdict {
         let step = self.recent(now);
         if step >= self.policy.intensity {
@@ -163,14 +165,16 @@ impl Budget {
     }
 }
 
-/// The failed partitions of a member: many in a short time are the member's own trouble (runtime.md S4).
+/// The failed partitions of a member: many in a short time are the member's own trouble (runtime.md
+/// S4).
 #[derive(Clone, Debug, Default)]
 pub struct FailedPartitions {
     failures: VecDeque<Moment>,
 }
 
 impl FailedPartitions {
-    /// Notes that one of `assigned` partitions failed at `now`; true if the member is to be restarted.
+    /// Notes that one of `assigned` partitions failed at `now`; true if the member is to be
+    /// restarted.
     pub fn failed(&mut self, assigned: usize, now: Moment) -> bool {
         while self
             .failures

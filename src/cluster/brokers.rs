@@ -1,4 +1,5 @@
-//! Brokers and their endpoints: what Metadata lists, overlaid by what leadership hints tell (metadata.md 5).
+//! Brokers and their endpoints: what Metadata lists, overlaid by what leadership hints tell
+//! (metadata.md 5).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -122,7 +123,8 @@ impl View {
         self.replace_broker(broker);
     }
 
-    /// A dial of `broker` failed: twice at a hinted address where Metadata has another, and the hint is dropped.
+    /// A dial of `broker` failed: twice at a hinted address where Metadata has another, and the
+    /// hint is dropped.
     pub(super) fn dial_failed(&mut self, id: BrokerId) {
         let Some(broker) = self.work.broker(id) else {
             return;

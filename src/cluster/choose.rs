@@ -5,8 +5,8 @@ use super::links::Links;
 use super::output::Target;
 use super::refresh::Refresh;
 
-/// Picks one of `known`: the preferred one if it can be asked, else the best link, in turn. A broker whose
-/// view has been found wanting comes last among equals: staleness is per broker.
+/// Picks one of `known`: the preferred one if it can be asked, else the best link, in turn. A
+/// broker whose view has been found wanting comes last among equals: staleness is per broker.
 pub(super) fn choose(known: &[Target], links: &Links, refresh: &Refresh) -> Option<Target> {
     let preferred = refresh
         .prefer

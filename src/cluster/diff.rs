@@ -10,7 +10,8 @@ use crate::ids::{
 };
 use crate::wire::ErrorCode;
 
-/// One difference (metadata.md 7.1). Differences come in revision order, after the snapshot that holds them.
+/// One difference (metadata.md 7.1). Differences come in revision order, after the snapshot that
+/// holds them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Diff {
     /// The leader or its epoch changed, became addressable, or is known again at the same epoch.

@@ -1,7 +1,8 @@
 //! Leadership learned from Fetch and Produce answers (KIP-951, metadata.md 4).
 //!
-//! A hint may come from any role; its epoch is what makes it safe. It touches leader, floor and endpoint and
-//! nothing else, and only if its epoch exceeds the floor within the same life of the topic.
+//! A hint may come from any role; its epoch is what makes it safe. It touches leader, floor and
+//! endpoint and nothing else, and only if its epoch exceeds the floor within the same life of the
+//! topic.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -122,7 +123,8 @@ impl View {
         }
     }
 
-    /// Whether hints about this partition go in circles: a router that answers for the leader repeats itself.
+    /// Whether hints about this partition go in circles: a router that answers for the leader
+    /// repeats itself.
     fn is_circling(
         &mut self,
         hint: &Hint,

@@ -64,7 +64,8 @@ pub struct Waiter(pub u64);
 pub struct Interest {
     /// By name.
     pub topics: BTreeSet<TopicName>,
-    /// By pattern, matched anywhere in the name unless it is anchored. Asked with every periodic refresh.
+    /// By pattern, matched anywhere in the name unless it is anchored. Asked with every periodic
+    /// refresh.
     pub patterns: Vec<Regex>,
 }
 

@@ -1,7 +1,7 @@
 //! Which news of the in-sync replicas to believe (metadata.md 7.2).
 //!
-//! Changes of the list need not move the leader epoch, so answers of different brokers have no order. A list
-//! that goes back to the one published before is held until a second answer agrees.
+//! Changes of the list need not move the leader epoch, so answers of different brokers have no
+//! order. A list that goes back to the one published before is held until a second answer agrees.
 
 use std::sync::Arc;
 

@@ -32,8 +32,8 @@ impl Links {
         is_down(self.get(Target::Broker(broker)))
     }
 
-    /// Whether nothing is reachable: every one of `known` failed when it was last tried, and no connection is
-    /// up or being made. Saturated, muted and silent connections are reachable ones.
+    /// Whether nothing is reachable: every one of `known` failed when it was last tried, and no
+    /// connection is up or being made. Saturated, muted and silent connections are reachable ones.
     pub(super) fn all_failed(&self, known: impl IntoIterator<Item = Target>) -> bool {
         let mut known = known.into_iter().peekable();
         known.peek().is_some()

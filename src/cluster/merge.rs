@@ -32,8 +32,8 @@ pub(super) struct Merged {
 }
 
 impl View {
-    /// Merges the brokers and topics of `answer`; the cluster id has been checked. `expected` are the names
-    /// that should be in it, `keep` tells which of the others are of use.
+    /// Merges the brokers and topics of `answer`; the cluster id has been checked. `expected` are
+    /// the names that should be in it, `keep` tells which of the others are of use.
     pub(super) fn merge(
         &mut self,
         answer: &Response,
@@ -126,7 +126,8 @@ impl View {
         row: &metadata::Partition,
         round: Round<'_>,
     ) -> bool {
-        // Code 9 says that some replica is away and leaves the row usable; any other code spoils the leader.
+        // Code 9 says that some replica is away and leaves the row usable; any other code spoils
+        // the leader.
         let usable = row.error.is_ok() || row.error == ErrorCode::REPLICA_NOT_AVAILABLE;
         let leader = row.leader.filter(|_| usable);
         let Some(ours) = self.work.partition(partition).cloned() else {

@@ -13,8 +13,9 @@ use super::snapshot::{Endpoint, Snapshot};
 use super::view::{Ask, View};
 use crate::ids::{BrokerId, Draw, Moment, TopicPartition};
 
-/// The only writer of the cluster snapshot. Hand it an input, then drain [`poll_output`](Self::poll_output);
-/// come back with [`Input::Tick`] when [`next_deadline`](Self::next_deadline) has passed.
+/// The only writer of the cluster snapshot. Hand it an input, then drain
+/// [`poll_output`](Self::poll_output); come back with [`Input::Tick`] when
+/// [`next_deadline`](Self::next_deadline) has passed.
 #[derive(Debug)]
 pub struct Metadata {
     pub(super) phase: Phase,
@@ -48,8 +49,8 @@ pub(super) enum Phase {
 }
 
 impl Metadata {
-    /// A machine that knows the bootstrap addresses and nothing else. It asks nobody before the first
-    /// [`Input::Subscribe`] or [`Input::Refresh`].
+    /// A machine that knows the bootstrap addresses and nothing else. It asks nobody before the
+    /// first [`Input::Subscribe`] or [`Input::Refresh`].
     pub fn new(settings: Settings, bootstrap: Vec<Endpoint>) -> Self {
         let mut view = View::new(settings);
         view.hosts
@@ -217,7 +218,8 @@ impl Metadata {
         self.outputs.push_back(Output::Counted(counted));
     }
 
-    /// Publishes the working copy if anything changed, names the differences, then tells who waited.
+    /// Publishes the working copy if anything changed, names the differences, then tells who
+    /// waited.
     fn publish(&mut self) {
         self.outputs
             .extend(self.view.counts.drain(..).map(Output::Counted));

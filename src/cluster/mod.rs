@@ -1,9 +1,10 @@
-//! The one view of the cluster: immutable snapshot, epoch-guarded merge, diff events, refresh discipline.
+//! The one view of the cluster: immutable snapshot, epoch-guarded merge, diff events, refresh
+//! discipline.
 //!
-//! [`Metadata`] is the only writer. It merges Metadata responses and leadership hints (KIP-951) under the
-//! fence of the highest leader epoch ever accepted, publishes an [`Snapshot`] that any thread may read, and
-//! names every difference as a [`Diff`]. It decides when to ask, whom and for what; its host sends the
-//! request and brings back the answer. Source: metadata.md.
+//! [`Metadata`] is the only writer. It merges Metadata responses and leadership hints (KIP-951)
+//! under the fence of the highest leader epoch ever accepted, publishes an [`Snapshot`] that any
+//! thread may read, and names every difference as a [`Diff`]. It decides when to ask, whom and for
+//! what; its host sends the request and brings back the answer. Source: metadata.md.
 
 mod answers;
 mod asking;

@@ -160,7 +160,8 @@ impl LeaderNeed {
             return false;
         };
         let newer = self.failed.is_none_or(|failed| row.floor > Some(failed));
-        // The same leader at the same epoch may have recovered; a partition it still refuses asks again.
+        // The same leader at the same epoch may have recovered; a partition it still refuses asks
+        // again.
         let recovered = links.get(Target::Broker(leader)) == LinkState::Ready
             && now.since(self.asked_at) >= PATIENCE;
         row.addressable && (newer || recovered)

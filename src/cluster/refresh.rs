@@ -1,5 +1,5 @@
-//! When to ask: one request at a time, urgent needs in company, failures elsewhere, silence on a curve
-//! (metadata.md 8).
+//! When to ask: one request at a time, urgent needs in company, failures elsewhere, silence on a
+//! curve (metadata.md 8).
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -117,8 +117,8 @@ impl Refresh {
         self.given_up.remove(index).map(|flight| (flight, false))
     }
 
-    /// Gives the awaited request up if its time is over, and returns who was asked. Its answer is still merged
-    /// if it comes.
+    /// Gives the awaited request up if its time is over, and returns who was asked. Its answer is
+    /// still merged if it comes.
     pub(super) fn give_up(&mut self, now: Moment) -> Option<Target> {
         let flight = self.flight.take_if(|flight| flight.deadline <= now)?;
         let to = flight.to;

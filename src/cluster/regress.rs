@@ -1,7 +1,8 @@
-//! Telling a cluster that really went back to a lower epoch from a broker that lags (metadata.md 3.2).
+//! Telling a cluster that really went back to a lower epoch from a broker that lags (metadata.md
+//! 3.2).
 //!
-//! A single lagging broker must not turn the fence back; a client that never turns it back stays dead until
-//! restart after an unclean election or a restored cluster.
+//! A single lagging broker must not turn the fence back; a client that never turns it back stays
+//! dead until restart after an unclean election or a restored cluster.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +53,8 @@ impl View {
         ripe && self.is_enough(&reporters, round)
     }
 
-    /// The believed leader itself spoke against our epoch: it said `epoch` with code 6, or 75 (`None`).
+    /// The believed leader itself spoke against our epoch: it said `epoch` with code 6, or 75
+    /// (`None`).
     pub(super) fn leader_denies(
         &mut self,
         partition: &TopicPartition,

@@ -15,7 +15,8 @@ pub struct Settings {
     pub attempt: Duration,
     /// 100 ms to `route.meta.noprogress.max.ms`: pace while answers bring nothing that is wanted.
     pub no_progress: Backoff,
-    /// `route.meta.unconfirmed.ms`: how long a topic or an id must be contested before we believe it.
+    /// `route.meta.unconfirmed.ms`: how long a topic or an id must be contested before we believe
+    /// it.
     pub unconfirmed: Duration,
     /// `route.meta.regress.ms`: how long a lower epoch must be repeated before we believe it.
     pub regress: Duration,
@@ -23,7 +24,8 @@ pub struct Settings {
     pub hint_endpoints: HintEndpoints,
     /// Host suffixes trusted under [`HintEndpoints::KnownHosts`].
     pub hint_suffixes: Vec<String>,
-    /// `route.hint.distrust.ms`: how long hints of a partition are ignored after they went in circles.
+    /// `route.hint.distrust.ms`: how long hints of a partition are ignored after they went in
+    /// circles.
     pub hint_distrust: Duration,
     /// `route.cluster.change`: what to do when another cluster answers.
     pub cluster_change: ClusterChange,

@@ -37,8 +37,9 @@ impl Shard for TopicId {
     }
 }
 
-/// A map in parts behind shared pointers. Cloning copies the pointers; changing an entry copies its part only
-/// if a clone still holds it. Iteration goes part by part, so it is in key order only where parts are ranges.
+/// A map in parts behind shared pointers. Cloning copies the pointers; changing an entry copies its
+/// part only if a clone still holds it. Iteration goes part by part, so it is in key order only
+/// where parts are ranges.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Shared<K, V> {
     parts: BTreeMap<u32, Arc<BTreeMap<K, V>>>,

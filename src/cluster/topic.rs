@@ -110,7 +110,8 @@ impl Partition {
         }
     }
 
-    /// The in-sync replicas, if the list belongs to the current leader epoch (routing.md 2, "ISR view").
+    /// The in-sync replicas, if the list belongs to the current leader epoch (routing.md 2, "ISR
+    /// view").
     pub fn isr_view(&self) -> Option<&[BrokerId]> {
         (self.isr_epoch == self.floor).then_some(&*self.isr)
     }
@@ -128,7 +129,8 @@ pub enum Leadership {
     Known {
         /// The leader.
         leader: BrokerId,
-        /// Taken from a row without an epoch while ours was unknown: a guess that the fence will check.
+        /// Taken from a row without an epoch while ours was unknown: a guess that the fence will
+        /// check.
         provisional: bool,
     },
     /// No leader at an epoch that had one.

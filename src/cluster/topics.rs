@@ -112,7 +112,8 @@ impl View {
             ErrorCode::INVALID_TOPIC_EXCEPTION,
             ErrorCode::TOPIC_AUTHORIZATION_FAILED,
         ];
-        // Any other code passes; the need for the topic stays open and the next answer may do better.
+        // Any other code passes; the need for the topic stays open and the next answer may do
+        // better.
         if !surfaced.contains(&code) {
             return;
         }
@@ -224,7 +225,8 @@ impl View {
         }
     }
 
-    /// Whether a retired id is alive after all: told by enough brokers for long, and the current one refused.
+    /// Whether a retired id is alive after all: told by enough brokers for long, and the current
+    /// one refused.
     fn is_revived(&mut self, name: &TopicName, id: TopicId, round: Round<'_>) -> bool {
         let patience = self.settings.unconfirmed;
         let watch = self.topic_watches.entry(name.clone()).or_default();

@@ -130,8 +130,8 @@ impl Property for AssignmentRack {
     }
 }
 
-/// Reads days, hours, minutes and seconds of an ISO 8601 duration, as Java's `Duration.parse` does; negative
-/// parts and parts without a number are refused.
+/// Reads days, hours, minutes and seconds of an ISO 8601 duration, as Java's `Duration.parse` does;
+/// negative parts and parts without a number are refused.
 fn iso_duration(text: &str) -> Option<Duration> {
     let text = text.to_ascii_uppercase();
     let body = text.strip_prefix('P')?;

@@ -46,10 +46,9 @@ section! {
         "wire.frame.setup.max.bytes" frame_setup_max: u32 = 262_144;
         /// Largest frame of answers other than Fetch, in bytes.
         "wire.frame.max.bytes" frame_max: u32 = 33_554_432;
-        /// Largest batch after decompression, in bytes; unset: 64 MiB or the inflation share if smaller.
+        /// Largest batch after decompression, in bytes; unset: 64 MiB or the inflation share if
+        /// smaller.
         "wire.batch.inflated.max.bytes" inflated_max: Option<u64> = None;
-        /// Part of the memory budget kept for producing.
-        "wire.budget.produce.share" produce_share: Share = Share(0.25);
         /// Part of the memory budget kept for decompression.
         "wire.budget.inflate.share" inflate_share: Share = Share(0.25);
         /// How long one address of several may take to connect.

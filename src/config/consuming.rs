@@ -26,10 +26,6 @@ section! {
         "isolation.level" isolation: Isolation = Isolation::ReadUncommitted;
         /// Records handed to a batch handler at once, and queued per partition.
         "max.poll.records" poll_records: NonZeroU32 = count(500);
-        /// Bytes charged for all cold partitions of one broker together.
-        "fetch.cold.bytes" cold_bytes: u32 = 1_024 * 1_024;
-        /// A partition without records for this long is cold.
-        "cold.after.ms" cold_after: Duration = ms(30_000);
         /// Bytes of records this process may hold.
         "memory.budget.bytes" budget: u64 = 256 * 1_024 * 1_024;
     }
@@ -45,7 +41,8 @@ section! {
         /// Whether a static member leaves the group when it stops.
         "leave.on.stop" leave_on_stop: bool = false;
         /// Assignors offered, best first.
-        "partition.assignment.strategy" assignors: Vec<Assignor> = vec![Assignor::CooperativeSticky];
+        "partition.assignment.strategy" assignors: Vec<Assignor> =
+            vec![Assignor::CooperativeSticky];
         /// The group takes the partitions of a member silent for this long.
         "session.timeout.ms" session: Duration = ms(45_000);
         /// Pause between heartbeats.
@@ -54,8 +51,6 @@ section! {
         "max.poll.interval.ms" rebalance: Duration = ms(300_000);
         /// Random delay before the first join, at most.
         "join.jitter.ms" join_jitter: Duration = ms(500);
-        /// How long work goes on while the coordinator is away.
-        "coordinator.grace.ms" coordinator_grace: Duration = ms(45_000);
     }
 }
 
@@ -70,9 +65,5 @@ section! {
         "auto.commit.interval.ms" commit_interval: Duration = ms(5_000);
         /// Read for compatibility: commits come from completions in any case.
         "enable.auto.commit" auto_commit: bool = true;
-        /// Largest commit metadata, in characters.
-        "commit.metadata.max" commit_metadata_max: u32 = 4_096;
-        /// Offsets between the first unfinished and the last started record of a partition, at most.
-        "span.records.max" span_max: NonZeroU32 = count(100_000);
     }
 }

@@ -48,7 +48,5 @@ section! {
         "stop.deadline.ms" stop: Duration = ms(25_000);
         /// Time without progress after which a partition counts as stalled.
         "stall.after.ms" stall_after: Duration = ms(120_000);
-        /// Whether the process exits on a fatal error.
-        "exit.on.fatal" exit_on_fatal: bool = true;
     }
 }

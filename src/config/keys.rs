@@ -53,6 +53,7 @@ const REFUGE: &str = "refuge from a silent leader";
 const STUCK: &str = "the watchdog of standing followers";
 const COOLDOWNS: &str = "cooldowns of a length of your own per reason";
 const BUFFERS: &str = "socket buffers of a size of your own";
+const COLD: &str = "the cold set of idle partitions";
 const ADMIN: &str = "the admin server";
 
 /// The known keys whose feature this release lacks.
@@ -137,6 +138,29 @@ pub(super) const UNBUILT: &[Unbuilt] = &[
     unbuilt("retry.waiting.max", &["1000"], ORDERINGS),
     unbuilt("adaptive", &["false"], "adaptive concurrency"),
     unbuilt("concurrency.max", &["64"], "adaptive concurrency"),
+    unbuilt("cold.after.ms", &["30000"], COLD),
+    unbuilt("fetch.cold.bytes", &["1048576"], COLD),
+    unbuilt(
+        "span.records.max",
+        &["100000"],
+        "a bound of your own on unfinished spans",
+    ),
+    unbuilt(
+        "commit.metadata.max",
+        &["4096"],
+        "the offset map in commit metadata",
+    ),
+    unbuilt("coordinator.grace.ms", &["45000"], KIP_848),
+    unbuilt(
+        "exit.on.fatal",
+        &["true"],
+        "a fleet that outlives a fatal error",
+    ),
+    unbuilt(
+        "wire.budget.produce.share",
+        &["0.25"],
+        "a budget kept for producing",
+    ),
     unbuilt("stall.ladder", &["warn"], "the stall ladder"),
     unbuilt("admin.bind", &["127.0.0.1:9790"], ADMIN),
     secret("admin.token", ADMIN),
@@ -161,7 +185,7 @@ pub(super) const FOREIGN: &[(&str, &str)] = &[
     ),
     (
         "buffer.memory",
-        "set `wire.budget.produce.share`, a part of `memory.budget.bytes`",
+        "a share of `memory.budget.bytes` takes its place; leave it out",
     ),
     (
         "retries",

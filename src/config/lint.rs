@@ -7,7 +7,8 @@ use super::{Config, Handling, Share};
 use crate::assign::Assignor;
 use crate::offsets::resolve::Reset;
 
-/// One contradiction. Prints as one line that names the key, its value, the clash and what would work.
+/// One contradiction. Prints as one line that names the key, its value, the clash and what would
+/// work.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
     /// Whether it stops the start.
@@ -66,7 +67,7 @@ const CHECKS: &[Check] = &[
     inflation_fits_its_share,
     frames_hold_an_answer,
     delivery_covers_a_request,
-    shares_leave_room_to_fetch,
+    a_share_leaves_room_to_fetch,
 ];
 
 /// runtime.md 16 (1).
@@ -76,8 +77,9 @@ fn revoke_fits_the_rebalance(config: &Config) -> Option<Finding> {
     let allowed = config.group.rebalance * 4 / 5;
     error(needed > allowed, "drain.timeout.ms", || {
         format!(
-            "`drain.timeout.ms` is {}: with handler.cancel.grace.ms, drain.commit.timeout.ms and 5 s for the \
-             listener a revoke takes {} ms, more than 80 % of `max.poll.interval.ms` {}; {}",
+            "`drain.timeout.ms` is {}: with handler.cancel.grace.ms, drain.commit.timeout.ms and 5 \
+             s for the listener a revoke takes {} ms, more than 80 % of `max.poll.interval.ms` {}; \
+             {}",
             ms(life.drain),
             ms(needed),
             ms(config.group.rebalance),
@@ -94,8 +96,8 @@ fn stop_leaves_time_to_drain(config: &Config) -> Option<Finding> {
     let needed = revoke_rest(config);
     error(config.lifecycle.stop < needed, "stop.deadline.ms", || {
         format!(
-            "`stop.deadline.ms` is {}: handler.cancel.grace.ms {}, drain.commit.timeout.ms {} and 5 s for the \
-             listener leave no time to drain; {}",
+            "`stop.deadline.ms` is {}: handler.cancel.grace.ms {}, drain.commit.timeout.ms {} and \
+             5 s for the listener leave no time to drain; {}",
             ms(config.lifecycle.stop),
             ms(config.handling.cancel_grace),
             ms(config.lifecycle.drain_commit),
@@ -123,8 +125,8 @@ fn static_session_outlives_a_stop(config: &Config) -> Option<Finding> {
     let short = config.group.instance_id.is_some() && config.group.session < needed;
     warning(short, "session.timeout.ms", || {
         format!(
-            "`session.timeout.ms` is {}: a static member that stops within `stop.deadline.ms` {} and starts \
-             again will have lost its partitions; {}",
+            "`session.timeout.ms` is {}: a static member that stops within `stop.deadline.ms` {} \
+             and starts again will have lost its partitions; {}",
             ms(config.group.session),
             ms(config.lifecycle.stop),
             works("session.timeout.ms", needed),
@@ -141,8 +143,8 @@ fn deadline_comes_before_stall(config: &Config) -> Option<Finding> {
         "handler.deadline.ms",
         || {
             format!(
-                "`handler.deadline.ms` is {}: with handler.cancel.grace.ms {} it ends after `stall.after.ms` {}, so \
-             slow attempts would count as stalls; {}",
+                "`handler.deadline.ms` is {}: with handler.cancel.grace.ms {} it ends after \
+                 `stall.after.ms` {}, so slow attempts would count as stalls; {}",
                 ms(config.handling.deadline),
                 ms(config.handling.cancel_grace),
                 ms(config.lifecycle.stall_after),
@@ -157,8 +159,8 @@ fn deadline_fits_the_drain(config: &Config) -> Option<Finding> {
     let (deadline, drain) = (config.handling.deadline, config.lifecycle.drain);
     warning(deadline > drain, "handler.deadline.ms", || {
         format!(
-            "`handler.deadline.ms` is {}, above `drain.timeout.ms` {}: attempts are cut when partitions are \
-             revoked; {}",
+            "`handler.deadline.ms` is {}, above `drain.timeout.ms` {}: attempts are cut when \
+             partitions are revoked; {}",
             ms(deadline),
             ms(drain),
             works("drain.timeout.ms", deadline),
@@ -173,8 +175,8 @@ fn deadline_fits_the_stop(config: &Config) -> Option<Finding> {
     let cut = chosen && config.handling.deadline > left;
     warning(cut, "handler.deadline.ms", || {
         format!(
-            "`handler.deadline.ms` is {}: `stop.deadline.ms` {} leaves {} ms to drain, so attempts are cut on \
-             a deploy; {}",
+            "`handler.deadline.ms` is {}: `stop.deadline.ms` {} leaves {} ms to drain, so attempts \
+             are cut on a deploy; {}",
             ms(config.handling.deadline),
             ms(config.lifecycle.stop),
             ms(left),
@@ -186,15 +188,14 @@ fn deadline_fits_the_stop(config: &Config) -> Option<Finding> {
     })
 }
 
-/// runtime.md 16 (11). How many brokers there are is not known before the start.
+/// runtime.md 16 (11), first half: how many brokers there are is not known before the start.
 fn budget_holds_partitions(config: &Config) -> Option<Finding> {
-    let partitions = u64::from(config.fetch.partition_bytes).saturating_mul(4);
-    let needed = partitions.max(u64::from(config.fetch.cold_bytes).saturating_mul(2));
+    let needed = u64::from(config.fetch.partition_bytes).saturating_mul(4);
     error(config.fetch.budget < needed, "memory.budget.bytes", || {
         format!(
-            "`memory.budget.bytes` is {}, below four times `max.partition.fetch.bytes` {} or twice \
-             `fetch.cold.bytes` {}; `memory.budget.bytes={needed}` works",
-            config.fetch.budget, config.fetch.partition_bytes, config.fetch.cold_bytes,
+            "`memory.budget.bytes` is {}, below four times `max.partition.fetch.bytes` {}; \
+             `memory.budget.bytes={needed}` works",
+            config.fetch.budget, config.fetch.partition_bytes,
         )
     })
 }
@@ -207,7 +208,8 @@ fn answer_holds_a_partition(config: &Config) -> Option<Finding> {
         "fetch.max.bytes",
         || {
             format!(
-                "`fetch.max.bytes` is {}, below `max.partition.fetch.bytes` {}; `fetch.max.bytes={}` works",
+                "`fetch.max.bytes` is {}, below `max.partition.fetch.bytes` {}; \
+                 `fetch.max.bytes={}` works",
                 fetch.max_bytes, fetch.partition_bytes, fetch.partition_bytes,
             )
         },
@@ -238,9 +240,9 @@ fn assignors_agree(config: &Config) -> Option<Finding> {
         "partition.assignment.strategy",
         || {
             format!(
-                "`partition.assignment.strategy` is {}: eager and cooperative assignors clash, all work as eager; \
-             to move, roll out the list once, then roll out \
-             `partition.assignment.strategy=cooperative-sticky`",
+                "`partition.assignment.strategy` is {}: eager and cooperative assignors clash, all \
+                 work as eager; to move, roll out the list once, then roll out \
+                 `partition.assignment.strategy=cooperative-sticky`",
                 config
                     .show("partition.assignment.strategy")
                     .unwrap_or_default(),
@@ -252,8 +254,8 @@ fn assignors_agree(config: &Config) -> Option<Finding> {
 /// runtime.md 16 (19).
 fn commits_are_by_completion(config: &Config) -> Option<Finding> {
     warning(!config.offsets.auto_commit, "enable.auto.commit", || {
-        "`enable.auto.commit` is false, but commits come from completed records in any case, never from what \
-         was merely read; leave it out"
+        "`enable.auto.commit` is false, but commits come from completed records in any case, never \
+         from what was merely read; leave it out"
             .into()
     })
 }
@@ -262,8 +264,8 @@ fn commits_are_by_completion(config: &Config) -> Option<Finding> {
 fn new_partitions_are_read_from_the_start(config: &Config) -> Option<Finding> {
     let both = config.offsets.reset == Reset::Latest && config.offsets.reset_new == Reset::Latest;
     warning(both, "reset.new.partitions", || {
-        "`reset.new.partitions` is latest, as is `auto.offset.reset`: the first records of a new partition are \
-         lost; `reset.new.partitions=earliest` works"
+        "`reset.new.partitions` is latest, as is `auto.offset.reset`: the first records of a new \
+         partition are lost; `reset.new.partitions=earliest` works"
             .into()
     })
 }
@@ -271,8 +273,8 @@ fn new_partitions_are_read_from_the_start(config: &Config) -> Option<Finding> {
 /// runtime.md 16 (21).
 fn panics_unwind(_: &Config) -> Option<Finding> {
     error(cfg!(panic = "abort"), "panic", || {
-        "the profile sets `panic` to abort: a panicking handler would end the process; `panic = \"unwind\"` in \
-         Cargo.toml works"
+        "the profile sets `panic` to abort: a panicking handler would end the process; `panic = \
+         \"unwind\"` in Cargo.toml works"
             .into()
     })
 }
@@ -283,8 +285,9 @@ fn inflation_fits_its_share(config: &Config) -> Option<Finding> {
     let cap = config.wire.inflated_max.filter(|cap| *cap > share);
     error(cap.is_some(), "wire.batch.inflated.max.bytes", || {
         format!(
-            "`wire.batch.inflated.max.bytes` is {}, above the {share} bytes that `wire.budget.inflate.share` {} \
-             takes from the budget; `wire.batch.inflated.max.bytes={share}` works",
+            "`wire.batch.inflated.max.bytes` is {}, above the {share} bytes that \
+             `wire.budget.inflate.share` {} takes from the budget; \
+             `wire.batch.inflated.max.bytes={share}` works",
             config
                 .show("wire.batch.inflated.max.bytes")
                 .unwrap_or_default(),
@@ -301,8 +304,8 @@ fn frames_hold_an_answer(config: &Config) -> Option<Finding> {
         "receive.message.max.bytes",
         || {
             format!(
-                "`receive.message.max.bytes` is {}, but `fetch.max.bytes` {} needs 1 MiB more than itself; \
-             `receive.message.max.bytes={needed}` works",
+                "`receive.message.max.bytes` is {}, but `fetch.max.bytes` {} needs 1 MiB more than \
+                 itself; `receive.message.max.bytes={needed}` works",
                 config.connection.answer_max, config.fetch.max_bytes,
             )
         },
@@ -317,7 +320,8 @@ fn delivery_covers_a_request(config: &Config) -> Option<Finding> {
         "delivery.timeout.ms",
         || {
             format!(
-                "`delivery.timeout.ms` is {}, below `linger.ms` {} and `request.timeout.ms` {} together; {}",
+                "`delivery.timeout.ms` is {}, below `linger.ms` {} and `request.timeout.ms` {} \
+                 together; {}",
                 ms(config.produce.delivery),
                 ms(config.produce.linger),
                 ms(config.connection.request),
@@ -327,13 +331,12 @@ fn delivery_covers_a_request(config: &Config) -> Option<Finding> {
     )
 }
 
-fn shares_leave_room_to_fetch(config: &Config) -> Option<Finding> {
-    let (produce, inflate) = (config.wire.produce_share.0, config.wire.inflate_share.0);
-    error(produce + inflate > 0.9, "wire.budget.produce.share", || {
+fn a_share_leaves_room_to_fetch(config: &Config) -> Option<Finding> {
+    let share = config.wire.inflate_share.0;
+    error(share > 0.9, "wire.budget.inflate.share", || {
         format!(
-            "`wire.budget.produce.share` is {produce}: with `wire.budget.inflate.share` {inflate} it leaves less \
-             than a tenth of `memory.budget.bytes` to fetch; `wire.budget.produce.share=0.25` works beside \
-             `wire.budget.inflate.share=0.25`",
+            "`wire.budget.inflate.share` is {share}, which leaves less than a tenth of \
+             `memory.budget.bytes` to fetch; `wire.budget.inflate.share=0.25` works",
         )
     })
 }

@@ -1,13 +1,14 @@
 //! Typed configuration under Kafka's property names, checked before any socket opens.
 //!
-//! Keys that Kafka knows keep its meaning; our own may carry the prefix `nearside.`. An unknown key is an
-//! error, a bad value names what would be accepted, and [`Config::lint`] finds values that contradict each
-//! other. Sources: routing.md 17, metadata.md 14, wire.md 15, runtime.md 16.
+//! Keys that Kafka knows keep its meaning; our own may carry the prefix `nearside.`. An unknown key
+//! is an error, a bad value names what would be accepted, and [`Config::lint`] finds values that
+//! contradict each other. Sources: routing.md 17, metadata.md 14, wire.md 15, runtime.md 16.
 //!
 //! ```
 //! use nearside::config::Config;
 //!
-//! let config = Config::from_properties("bootstrap.servers = kafka-1:9092\ngroup.id = billing\n", "client.properties")?;
+//! let text = "bootstrap.servers = kafka-1:9092\ngroup.id = billing\n";
+//! let config = Config::from_properties(text, "client.properties")?;
 //! assert_eq!(config.fetch.max_wait.as_millis(), 500);
 //!
 //! let error = Config::from_pairs([("gruop.id", "billing")]).unwrap_err();
@@ -45,8 +46,8 @@ pub use property::Share;
 pub use routes::{Cooldown, Routing};
 pub use secret::Secret;
 
-/// Everything that can be set. The default is that of the specification; fields may be set directly or through
-/// [`set`](Self::set) under their property names.
+/// Everything that can be set. The default is that of the specification; fields may be set directly
+/// or through [`set`](Self::set) under their property names.
 #[derive(Clone, PartialEq, Debug, Default)]
 #[non_exhaustive]
 pub struct Config {

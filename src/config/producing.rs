@@ -33,7 +33,8 @@ section! {
     }
 }
 
-/// Requests in flight per connection: 1 to 5, since brokers keep the last five batches of a producer.
+/// Requests in flight per connection: 1 to 5, since brokers keep the last five batches of a
+/// producer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InFlight(pub NonZeroU32);
 

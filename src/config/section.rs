@@ -9,7 +9,8 @@ pub(super) trait Section {
     where
         Self: Sized;
 
-    /// Sets `key`; `None` if the section has no such key, the phrase of what it accepts if the value is bad.
+    /// Sets `key`; `None` if the section has no such key, the phrase of what it accepts if the
+    /// value is bad.
     fn set(&mut self, key: &str, text: &str) -> Option<Result<(), String>>;
 
     /// The value of `key` as text; `None` if the section has no such key.

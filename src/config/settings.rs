@@ -1,7 +1,7 @@
 //! From properties to the settings of each machine.
 //!
-//! A machine's settings default to the specification's values, and so do the properties: the tests below hold
-//! the two together.
+//! A machine's settings default to the specification's values, and so do the properties: the tests
+//! below hold the two together.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -81,8 +81,8 @@ impl Config {
         }
     }
 
-    /// Largest batch after inflation, in bytes: what was set, else 64 MiB or the inflation share of the memory
-    /// budget if that is smaller.
+    /// Largest batch after inflation, in bytes: what was set, else 64 MiB or the inflation share of
+    /// the memory budget if that is smaller.
     pub fn inflated_bytes_max(&self) -> usize {
         let share = share_of(self.fetch.budget, self.wire.inflate_share);
         let cap = self.wire.inflated_max.unwrap_or(INFLATED_MAX).min(share);
@@ -208,8 +208,8 @@ impl Config {
         }
     }
 
-    /// Settings of every handler host. A queue is bounded by bytes: twice what one fetch may bring, so that the
-    /// next fetch is under way while records are handled.
+    /// Settings of every handler host. A queue is bounded by bytes: twice what one fetch may bring,
+    /// so that the next fetch is under way while records are handled.
     pub fn host_settings(&self) -> handler::Settings {
         let (handling, partition) = (&self.handling, size(self.fetch.partition_bytes));
         let records = whole(self.fetch.poll_records);
@@ -247,7 +247,8 @@ impl Config {
         }
     }
 
-    /// What a revoke may take: drain, cancellation, final commit and 5 s for the listener (runtime.md D1).
+    /// What a revoke may take: drain, cancellation, final commit and 5 s for the listener
+    /// (runtime.md D1).
     pub fn revoke_budget(&self) -> Duration {
         self.lifecycle.drain
             + self.handling.cancel_grace

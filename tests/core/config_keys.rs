@@ -92,11 +92,13 @@ fn a_mistake_is_one_line_that_says_where_what_and_what_works() {
         ),
         (
             "bootstrap.servers=kafka",
-            "f:1: `bootstrap.servers` is `kafka`, but takes a list, separated by commas, of `host:port`",
+            "f:1: `bootstrap.servers` is `kafka`, but takes a list, separated by commas, of \
+             `host:port`",
         ),
         (
             "max.in.flight.requests.per.connection=6",
-            "f:1: `max.in.flight.requests.per.connection` is `6`, but takes a whole number from 1 to 5",
+            "f:1: `max.in.flight.requests.per.connection` is `6`, but takes a whole number from 1 \
+             to 5",
         ),
         (
             "auto.offset.reset=begin",
@@ -105,7 +107,8 @@ fn a_mistake_is_one_line_that_says_where_what_and_what_works() {
         ),
         (
             "security.protocol=SASL_SSL",
-            "f:1: `security.protocol=SASL_SSL` needs TLS or SASL, which this release lacks; only `PLAINTEXT` works",
+            "f:1: `security.protocol=SASL_SSL` needs TLS or SASL, which this release lacks; only \
+             `PLAINTEXT` works",
         ),
         (
             "sasl.password=hunter2",

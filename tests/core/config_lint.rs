@@ -15,7 +15,8 @@ fn finding(pairs: &[(&str, &str)]) -> String {
     finding.to_string()
 }
 
-/// Sets `pairs`, reads the values that the finding says work, sets those too: nothing is left to complain.
+/// Sets `pairs`, reads the values that the finding says work, sets those too: nothing is left to
+/// complain.
 fn the_advice_works(pairs: &[(&str, &str)]) {
     let text = finding(pairs);
     let mut config = Config::from_pairs(pairs.iter().copied()).unwrap();
@@ -58,7 +59,7 @@ fn every_contradiction_is_told_with_a_value_that_works() {
         &[("wire.batch.inflated.max.bytes", "67108865")],
         &[("receive.message.max.bytes", "17825791")],
         &[("delivery.timeout.ms", "30004")],
-        &[("wire.budget.produce.share", "0.7")],
+        &[("wire.budget.inflate.share", "0.95")],
     ];
     for pairs in cases {
         the_advice_works(pairs);

@@ -1,4 +1,5 @@
-//! Drives the metadata machine in virtual time and checks its invariants after every input (metadata.md 15).
+//! Drives the metadata machine in virtual time and checks its invariants after every input
+//! (metadata.md 15).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
