@@ -76,7 +76,8 @@ fn to_wire((offset, record): (i32, &Record)) -> WireRecord {
         producer_epoch: NO_PRODUCER_EPOCH,
         timestamp_type: TimestampType::Creation,
         offset: i64::from(offset),
-        // The encoder starts a new batch where sequence and offset drift apart; the base stays "none".
+        // The encoder starts a new batch where sequence and offset drift apart; the base stays
+        // "none".
         sequence: NO_SEQUENCE.wrapping_add(offset),
         timestamp: record.timestamp_ms,
         key: record.key.clone(),

@@ -55,9 +55,10 @@ pub enum ConnectError {
 /// A cluster of brokers in one value. See the [module](super) for the contract and an example.
 ///
 /// Time only moves when a call brings it: [`deliver`](Self::deliver), [`advance`](Self::advance),
-/// [`connect`](Self::connect) and [`disconnect`](Self::disconnect) first run everything that was due
-/// before their `now`. Control calls (`create_topic`, `kill`, ...) act at the last such moment.
-/// After each call drain [`poll_output`](Self::poll_output) and see [`next_deadline`](Self::next_deadline).
+/// [`connect`](Self::connect) and [`disconnect`](Self::disconnect) first run everything that was
+/// due before their `now`. Control calls (`create_topic`, `kill`, ...) act at the last such moment.
+/// After each call drain [`poll_output`](Self::poll_output) and see
+/// [`next_deadline`](Self::next_deadline).
 #[derive(Debug)]
 pub struct Cluster {
     pub(super) settings: Settings,
@@ -147,7 +148,7 @@ impl Cluster {
         Ok(id)
     }
 
-    /// Whether somebody listens at the broker's address: it is not down and its link does not refuse.
+    /// Whether somebody listens at the broker's address: it is not down, its link not refusing.
     pub fn accepts(&self, broker: BrokerId) -> bool {
         self.brokers
             .get(&broker)
@@ -165,7 +166,8 @@ impl Cluster {
         });
     }
 
-    /// Hands over a request frame, without its length bytes. Frames for closed connections are dropped.
+    /// Hands over a request frame, without its length bytes. Frames for closed connections are
+    /// dropped.
     pub fn deliver(&mut self, connection: ConnectionId, frame: Bytes, now: Moment) {
         self.advance(now);
         let Some(broker) = self.connections.get(&connection).map(|open| open.broker) else {

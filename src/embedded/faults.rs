@@ -1,7 +1,7 @@
 //! The fault plan: rules of plain data that bend what brokers answer.
 //!
-//! A [`Rule`] says when it applies and what it does. Rules are tried in the order in which they were
-//! injected; every rule that matches has its effect. A rule with a count withdraws itself after it.
+//! A [`Rule`] says when it applies and what it does. Rules are tried in the order in which they
+//! were injected; every rule that matches has its effect. A rule with a count withdraws itself after it.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,7 +15,8 @@ use crate::ids::{BrokerId, LeaderEpoch, Offset, Rack, TopicPartition};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RuleId(pub(super) u64);
 
-/// One deviation from default behaviour. Built by chaining: `Rule::new(Effect::Error(6)).on(Api::Fetch)`.
+/// One deviation from default behaviour, built by chaining:
+/// `Rule::error(6).on(Api::Fetch).at(2).times(3)`.
 #[derive(Debug)]
 pub struct Rule {
     pub(super) when: When,

@@ -1,4 +1,4 @@
-//! One classic consumer group as its coordinator keeps it: members, generation, rebalances, offsets.
+//! One classic consumer group as its coordinator keeps it: members, generation, offsets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

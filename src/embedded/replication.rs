@@ -1,5 +1,5 @@
-//! Replication and leadership in virtual time: follower fetches, the high watermark, the in-sync set,
-//! elections.
+//! Replication and leadership in virtual time: follower fetches, the high watermark, the in-sync
+//! set, elections.
 
 use std::time::Duration;
 

@@ -176,7 +176,8 @@ impl Call {
     }
 }
 
-/// Reads the request header. An ApiVersions request of an unknown version has a readable start only.
+/// Reads the request header. An ApiVersions request of an unknown version has a readable start
+/// only.
 fn read_header(connection: ConnectionId, broker: BrokerId, frame: &mut Bytes) -> Option<Call> {
     const START_BYTES: usize = 8;
     let mut start = frame.get(..START_BYTES)?;

@@ -1,4 +1,5 @@
-//! librdkafka against the embedded cluster over TCP: an independent client must find nothing odd in it.
+//! librdkafka against the embedded cluster over TCP: an independent client must find nothing odd
+//! in it.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

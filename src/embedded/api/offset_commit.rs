@@ -1,7 +1,7 @@
 //! OffsetCommit (8), versions 2-9. 6 leader epochs; 7 static members; 9 codes of KIP-848.
 //!
-//! A commit is written as one batch: beyond the batch limit every row fails with -1, not with a size
-//! error, and nothing is stored.
+//! A commit is written as one batch: beyond the batch limit every row fails with -1, not with a
+//! size error, and nothing is stored.
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::offset_commit_request::OffsetCommitRequestTopic;

@@ -1,8 +1,8 @@
 //! Puts a [`Cluster`] behind sockets or in-memory pipes, its virtual clock tied to tokio's.
 //!
-//! A [`Serving`] owns every task and stops them when it is dropped. A [`Handle`] is its remote control:
-//! cheap to clone, and free of `async`, so that tests, the demo and benches can bend the cluster from
-//! anywhere. Under tokio's paused clock the in-memory transport runs in virtual time.
+//! A [`Serving`] owns every task and stops them when it is dropped. A [`Handle`] is its remote
+//! control: cheap to clone, and free of `async`, so that tests, the demo and benches can bend the
+//! cluster from anywhere. Under tokio's paused clock the in-memory transport runs in virtual time.
 
 mod driver;
 mod io;
@@ -59,8 +59,8 @@ impl Serving {
         Self::start(cluster, Vec::new())
     }
 
-    /// Serves a cluster on TCP: each broker listens at its own host and port, and advertises them. Port
-    /// 0 takes a free one; see [`Settings::on_loopback`].
+    /// Serves a cluster on TCP: each broker listens at its own host and port, and advertises them.
+    /// Port 0 takes a free one; see [`Settings::on_loopback`].
     ///
     /// # Errors
     ///
@@ -181,7 +181,7 @@ impl Handle {
         }
     }
 
-    /// Registers where the answers of a connection go; nothing ever comes if it was closed meanwhile.
+    /// Registers where the answers of a connection go; none comes if it was closed meanwhile.
     fn register(&self, connection: ConnectionId) -> mpsc::UnboundedReceiver<Bytes> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut shared = self.lock();

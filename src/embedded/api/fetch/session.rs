@@ -82,7 +82,8 @@ pub(super) struct Rows {
 }
 
 impl Sessions {
-    /// A session unused for so long gives its slot to a new one (`min.incremental.fetch.session...`).
+    /// A session unused for so long gives its slot to a new one
+    /// (`min.incremental.fetch.session.eviction.ms`).
     const IDLE_MIN: Duration = Duration::from_secs(120);
 
     pub(in super::super::super) fn new(slots: usize) -> Self {
