@@ -4,6 +4,7 @@
 //!   storage (8, 9): earliest local is earliest, latest tiered is none.
 //! - 4 leader epoch in both directions. Consumers see nothing above the high watermark.
 
+use bytes::Bytes;
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::list_offsets_request::ListOffsetsPartition;
 use kafka_protocol::messages::list_offsets_response::{
@@ -14,7 +15,8 @@ use kafka_protocol::messages::{ListOffsetsRequest, ListOffsetsResponse};
 use super::super::call::{Call, Reply};
 use super::super::cluster::Cluster;
 use super::super::partition::Partition;
-use crate::ids::TopicPartition;
+use crate::ids::{Offset, TopicPartition};
+use crate::records::{BatchSet, ReadSettings};
 
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
@@ -54,19 +56,19 @@ fn row(
     if let Some(code) = cluster.faults.row_error(call, at) {
         return row.with_error_code(code);
     }
-    let partition = cluster
-        .topics
-        .key(at)
-        .and_then(|key| cluster.topics.partition(key));
-    let checked = check_leader(partition, call, asked.current_leader_epoch);
-    let (offset, timestamp) = match checked {
-        Err(error) => return row.with_error_code(error.code()),
-        Ok(partition) => match find(partition, asked.timestamp) {
-            None => return row,
-            Some(found) => found,
-        },
+    let key = cluster.topics.key(at);
+    let partition = key.and_then(|key| cluster.topics.partition(key));
+    if let Err(error) = check_leader(partition, call, asked.current_leader_epoch) {
+        return row.with_error_code(error.code());
+    }
+    let partition = key.and_then(|key| cluster.topics.partition_mut(key));
+    let found = partition.and_then(|partition| {
+        let (offset, timestamp) = find(partition, asked.timestamp)?;
+        Some((offset, timestamp, partition.epoch_at(offset)))
+    });
+    let Some((offset, timestamp, epoch)) = found else {
+        return row;
     };
-    let epoch = partition.map_or(-1, |partition| partition.epoch_at(offset));
     let row = row.with_offset(offset).with_timestamp(timestamp);
     if call.version >= 4 {
         row.with_leader_epoch(epoch)
@@ -97,17 +99,35 @@ pub(super) fn check_leader<'a>(
 }
 
 /// The offset and timestamp that answer `timestamp`.
-fn find(partition: &Partition, timestamp: i64) -> Option<(i64, i64)> {
-    let log = &partition.log;
-    let entry = match timestamp {
-        LATEST => return Some((partition.high_watermark(), -1)),
+fn find(partition: &mut Partition, timestamp: i64) -> Option<(i64, i64)> {
+    let visible = partition.high_watermark();
+    let log = &mut partition.log;
+    let (entry, wanted) = match timestamp {
+        LATEST => return Some((visible, -1)),
         EARLIEST | EARLIEST_LOCAL => return Some((log.start(), -1)),
-        LATEST_TIERED => None,
-        MAX_TIMESTAMP => log.max_timestamp(),
-        _ => log.at_timestamp(timestamp),
+        LATEST_TIERED => return None,
+        MAX_TIMESTAMP => log
+            .max_timestamp()
+            .map(|entry| (entry, entry.max_timestamp)),
+        _ => log.at_timestamp(timestamp).map(|entry| (entry, timestamp)),
     }?;
-    // A broker looks inside the batch; the embedded one answers with a batch boundary, which is at
-    // or before the record, unless the log starts behind it.
-    let offset = entry.base_offset.max(log.start());
-    (entry.last_offset < partition.high_watermark()).then_some((offset, entry.max_timestamp))
+    if entry.last_offset >= visible {
+        return None;
+    }
+    let from = entry.base_offset.max(log.start());
+    let batch = log.read(from, entry.last_offset + 1, 0, true);
+    // What cannot be opened is answered with its start, which is never behind the record.
+    first_at(batch, from, wanted).or(Some((from, entry.max_timestamp)))
+}
+
+/// The first record of a batch, from offset `from` on, that is not older than `timestamp`.
+fn first_at(batch: Bytes, from: i64, timestamp: i64) -> Option<(i64, i64)> {
+    const INFLATED_BYTES_MAX: usize = 64 * 1024 * 1024;
+    let view = BatchSet::new(batch, Offset(from), ReadSettings::default())
+        .next()?
+        .ok()?;
+    let open = view.inflate(INFLATED_BYTES_MAX).ok()?;
+    let mut records = open.records().filter_map(Result::ok);
+    let found = records.find(|r| r.offset.0 >= from && r.timestamp >= timestamp)?;
+    Some((found.offset.0, found.timestamp))
 }

@@ -10,7 +10,7 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 
 use super::client::{Fetch, Rig, t0};
-use crate::embedded::{ConnectError, Link, Record};
+use crate::embedded::{ConnectError, Link, Record, encode_batch};
 use crate::ids::{BrokerId, LeaderEpoch};
 
 fn wire_t() -> WireTopic {
@@ -61,6 +61,25 @@ fn positions_are_resolved_by_leaders_only() {
     assert_eq!(list(&mut rig, 1, -1, 4), (74, -1, -1));
     assert_eq!(list(&mut rig, 1, -1, 6), (75, -1, -1));
     assert_eq!(end_of_epoch(&mut rig, 2, 5, 5), (6, -1, -1));
+}
+
+#[test]
+fn a_timestamp_leads_to_the_first_record_that_is_not_older() {
+    let mut rig = Rig::new();
+    let stamped = |ms: i64| Record {
+        timestamp_ms: ms,
+        ..Record::of("x")
+    };
+    let batch = encode_batch(&[stamped(100), stamped(300), stamped(200)]);
+    rig.cluster.preload(&t0(), batch).unwrap();
+    assert_eq!(list(&mut rig, 1, 100, 5), (0, 10, 5));
+    assert_eq!(list(&mut rig, 1, 101, 5), (0, 11, 5));
+    assert_eq!(list(&mut rig, 1, 301, 5), (0, -1, -1));
+    assert_eq!(
+        list(&mut rig, 1, -3, 5),
+        (0, 11, 5),
+        "the highest timestamp"
+    );
 }
 
 #[test]
