@@ -31,6 +31,12 @@ enum Step {
     Pass(u64),
 }
 
+/// A request on its connection, and its answer once the broker has carried it out.
+struct Pending {
+    sent: Sent,
+    answer: Option<Produced>,
+}
+
 /// The partition, replicated in no time, and the connections to its brokers.
 struct Played {
     rig: Rig,
@@ -38,7 +44,7 @@ struct Played {
     log: Vec<u64>,
     /// Producer epoch and the last batches: sequence, record count, offset.
     state: Option<(i16, VecDeque<(i32, i32, i64)>)>,
-    connections: BTreeMap<i32, VecDeque<(Sent, Option<Produced>)>>,
+    connections: BTreeMap<i32, VecDeque<Pending>>,
 }
 
 impl Played {
@@ -77,52 +83,48 @@ impl Played {
     fn collect(&mut self) {
         for sent in std::mem::take(&mut self.rig.sent) {
             let connection = self.connections.entry(sent.broker).or_default();
-            connection.push_back((sent, None));
+            connection.push_back(Pending { sent, answer: None });
             assert!(connection.len() <= 5, "more than five requests in flight");
         }
     }
 
     fn execute(&mut self, broker: i32) {
+        let waiting = |pending: &Pending| pending.answer.is_none();
         let connection = self.connections.entry(broker).or_default();
-        let Some(at) = connection.iter().position(|(_, answer)| answer.is_none()) else {
+        let Some(at) = connection.iter().position(waiting) else {
             return;
         };
-        let records = connection[at].0.request.partitions[0].records.clone();
+        let records = connection[at].sent.request.partitions[0].records.clone();
         let row = self.append(broker, &records);
-        self.connections.entry(broker).or_default()[at].1 = Some(row);
+        self.connections.entry(broker).or_default()[at].answer = Some(row);
     }
 
     fn deliver(&mut self, broker: i32) {
         let connection = self.connections.entry(broker).or_default();
-        if let Some((sent, Some(row))) = connection.pop_front_if(|(_, answer)| answer.is_some()) {
-            let moved = row.current_leader;
-            let (partitions, throttle) = (vec![row], Duration::ZERO);
-            let response = Response {
-                partitions,
-                throttle,
-                endpoints: Vec::new(),
-            };
-            self.rig.input(Input::Answered {
-                token: sent.token,
-                response,
-            });
-            if let Some(told) = moved.filter(|_| !self.rig.hints.is_empty()) {
-                self.rig.hints.clear();
-                let (broker, epoch) = (told.leader.unwrap().0, told.epoch.unwrap().0);
-                if epoch > self.rig.view.leaders[&0].1 {
-                    self.rig.lead(broker, epoch);
-                }
+        let Some(row) = connection.front_mut().and_then(|first| first.answer.take()) else {
+            return;
+        };
+        let token = connection.pop_front().unwrap().sent.token;
+        let told = row.current_leader;
+        let response = Response {
+            partitions: vec![row],
+            throttle: Duration::ZERO,
+            endpoints: Vec::new(),
+        };
+        self.rig.input(Input::Answered { token, response });
+        if let Some(told) = told.filter(|_| !self.rig.hints.is_empty()) {
+            self.rig.hints.clear();
+            let (broker, epoch) = (told.leader.unwrap().0, told.epoch.unwrap().0);
+            if epoch > self.rig.view.leaders[&0].1 {
+                self.rig.lead(broker, epoch);
             }
         }
     }
 
     fn break_off(&mut self, broker: i32) {
-        for (sent, _) in self.connections.remove(&broker).unwrap_or_default() {
-            let outcome = Outcome::Unknown;
-            self.rig.input(Input::Lost {
-                token: sent.token,
-                outcome,
-            });
+        for pending in self.connections.remove(&broker).unwrap_or_default() {
+            let (token, outcome) = (pending.sent.token, Outcome::Unknown);
+            self.rig.input(Input::Lost { token, outcome });
         }
     }
 
