@@ -1,4 +1,5 @@
-//! Assignors at the size they are specified for: 100,000 partitions and 500 members within two seconds on one core.
+//! Assignors at the size they are specified for: 100,000 partitions and 500 members within two
+//! seconds on one core.
 
 use std::hint::black_box;
 use std::time::Duration;

@@ -3,6 +3,7 @@
 pub mod routing;
 
 use crate::offsets::Ledger;
+use crate::offsets::commit::Observed;
 
 /// The watermark is the lowest offset that is not finished (runtime.md 17, 1).
 pub fn watermark_is_lowest_incomplete(ledger: &Ledger) -> bool {
@@ -22,4 +23,12 @@ pub fn in_hand_is_unfinished(ledger: &Ledger) -> bool {
                 .runs()
                 .all(|run| run.to <= hand.from || hand.to <= run.from)
         })
+}
+
+/// Commits of one assignment and position generation never fall (runtime.md 17, 2). `accepted` is
+/// the last stored state, `next` the one about to leave.
+pub fn commit_may_follow(accepted: &Observed, next: &Observed) -> bool {
+    accepted.assignment_epoch == next.assignment_epoch
+        && (accepted.generation < next.generation
+            || (accepted.generation == next.generation && accepted.offset <= next.offset))
 }

@@ -1,8 +1,8 @@
 //! Assignors: who reads which partition, decided on dense integers (runtime.md G9, G10).
 //!
-//! [`Problem::build`] turns the members' subscriptions and the topics into numbers, an [`Assignor`] solves it,
-//! and [`Solution::of`] turns the numbers of one member back into partitions. Nothing here knows of groups,
-//! brokers or bytes.
+//! [`Problem::build`] turns the members' subscriptions and the topics into numbers, an [`Assignor`]
+//! solves it, and [`Solution::of`] turns the numbers of one member back into partitions. Nothing
+//! here knows of groups, brokers or bytes.
 
 mod problem;
 mod range;
@@ -19,13 +19,15 @@ use std::str::FromStr;
 /// A partition assignment strategy, by the name that other clients use for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub enum Assignor {
-    /// Neighbouring partitions of each topic, co-partitioned topics alike; same result as the Java client.
+    /// Neighbouring partitions of each topic, co-partitioned topics alike; same result as the Java
+    /// client.
     Range,
     /// Partitions dealt in turn over all topics.
     RoundRobin,
     /// Balanced with as few moves as possible; eager.
     Sticky,
-    /// As sticky, but what changes its owner is given away only after its owner released it (KIP-429).
+    /// As sticky, but what changes its owner is given away only after its owner released it
+    /// (KIP-429).
     CooperativeSticky,
 }
 
@@ -65,8 +67,8 @@ impl Assignor {
         }
     }
 
-    /// Solves `problem`. For [`Assignor::CooperativeSticky`] every partition that changes its owner is left
-    /// without one in this round; [`Solution::withheld`] counts them.
+    /// Solves `problem`. For [`Assignor::CooperativeSticky`] every partition that changes its owner
+    /// is left without one in this round; [`Solution::withheld`] counts them.
     pub fn assign(self, problem: &Problem) -> Solution {
         match self {
             Self::Range => range::assign(problem),

@@ -38,7 +38,8 @@ pub struct Candidate {
     pub rack: Option<Rack>,
 }
 
-/// The whole problem. Members, topics and partitions are numbers from 0 on, so that a solver works on arrays.
+/// The whole problem. Members, topics and partitions are numbers from 0 on, so that a solver works
+/// on arrays.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
     pub(super) topics: Vec<NumberedTopic>,
@@ -71,10 +72,12 @@ impl NumberedTopic {
 }
 
 impl Problem {
-    /// Numbers `candidates` and `topics`. Topics nobody subscribes to and subscriptions without a topic are left
-    /// out; of partitions claimed by several members the highest generation wins, and a tie leaves them unowned.
+    /// Numbers `candidates` and `topics`. Topics nobody subscribes to and subscriptions without a
+    /// topic are left out; of partitions claimed by several members the highest generation wins,
+    /// and a tie leaves them unowned.
     pub fn build(mut candidates: Vec<Candidate>, topics: &[Topic]) -> Self {
-        // Static members come first, by instance id: it survives a restart, the member id does not (KIP-345).
+        // Static members come first, by instance id: it survives a restart, the member id does not
+        // (KIP-345).
         candidates.sort_by(|a, b| {
             (a.instance.is_none(), &a.instance, &a.member).cmp(&(
                 b.instance.is_none(),
@@ -142,8 +145,8 @@ impl Problem {
         self.owner.get(index(number)).copied().flatten()
     }
 
-    /// Whether racks say anything about these partitions: some member has one, member and replica racks meet,
-    /// and not every partition has replicas in every rack (KIP-881).
+    /// Whether racks say anything about these partitions: some member has one, member and replica
+    /// racks meet, and not every partition has replicas in every rack (KIP-881).
     pub(super) fn racks_matter(&self, members: &[MemberNumber], partitions: Range<u32>) -> bool {
         let rows = self
             .replica_racks
@@ -159,7 +162,8 @@ impl Problem {
         meets && rows.iter().any(|row| *row != all)
     }
 
-    /// Whether `member` has a replica of `partition` in its rack; a member without rack is at home everywhere.
+    /// Whether `member` has a replica of `partition` in its rack; a member without rack is at home
+    /// everywhere.
     pub(super) fn racks_match(&self, member: MemberNumber, partition: PartitionNumber) -> bool {
         let Some(rack) = self
             .members

@@ -1,7 +1,8 @@
 //! The `range` assignor, rack aware after KIP-881.
 //!
-//! The result must not depend on which client leads the group, so the order of every step is that of the Java
-//! client: co-partitioned topics by rack, single topics by rack, then the rest by number.
+//! The result must not depend on which client leads the group, so the order of every step is that
+//! of the Java client: co-partitioned topics by rack, single topics by rack, then the rest by
+//! number.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +68,8 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Gives each member the first partitions with a replica in its rack, as many as it has room for.
+    /// Gives each member the first partitions with a replica in its rack, as many as it has room
+    /// for.
     fn give_by_rack(&mut self, problem: &Problem, owner: &mut [Option<MemberNumber>]) {
         let topic = self.topic;
         for (place, member) in topic.members.iter().enumerate() {

@@ -3,7 +3,8 @@
 use super::problem::{Problem, index};
 use super::solution::Solution;
 
-/// Deals partitions in turn to the members in order, skipping those that do not subscribe to the topic.
+/// Deals partitions in turn to the members in order, skipping those that do not subscribe to the
+/// topic.
 pub(super) fn assign(problem: &Problem) -> Solution {
     let mut owner = vec![None; problem.partition_count()];
     let mut next = 0;

@@ -1,7 +1,8 @@
 //! The sticky solver behind `sticky` and `cooperative-sticky`.
 //!
-//! Balance first, then racks, then as few moves as possible. Topics with the same subscribers form one class, so
-//! that the usual group, in which all members want the same, is one class however many topics it has.
+//! Balance first, then racks, then as few moves as possible. Topics with the same subscribers form
+//! one class, so that the usual group, in which all members want the same, is one class however
+//! many topics it has.
 
 #![expect(
     clippy::indexing_slicing,
@@ -13,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::problem::{MemberNumber, PartitionNumber, Problem, index, number};
 use super::solution::Solution;
 
-/// Solves `problem`. What an owner holds stays with it unless balance, or a replica in another member's rack,
-/// asks for a move.
+/// Solves `problem`. What an owner holds stays with it unless balance, or a replica in another
+/// member's rack, asks for a move.
 pub(super) fn assign(problem: &Problem) -> Solution {
     let plain = Solver::new(problem).solve(false);
     let rack_aware = problem
@@ -218,7 +219,8 @@ impl<'a> Solver<'a> {
         };
         let top = held.len().saturating_sub(LOOK_MAX);
         let problem = self.problem;
-        // Best: back to its owner; then into the taker's rack without leaving the donor's; then the newest.
+        // Best: back to its owner; then into the taker's rack without leaving the donor's; then the
+        // newest.
         let rank = |partition: PartitionNumber| {
             let home = problem.owner(partition) == Some(taker);
             let stays = problem.owner(partition) == Some(donor);

@@ -187,7 +187,8 @@ impl ClassicMember {
         self.queue.owned()
     }
 
-    /// Whether we are in a generation and hold its assignment, with nothing left to start or give up.
+    /// Whether we are in a generation and hold its assignment, with nothing left to start or give
+    /// up.
     pub fn is_settled(&self) -> bool {
         self.phase == Phase::Stable && !self.queue.is_busy()
     }
@@ -202,7 +203,8 @@ impl ClassicMember {
         &self.standing
     }
 
-    /// Whether partitions may stay at work through a rebalance: all our assignors must allow it (KIP-429).
+    /// Whether partitions may stay at work through a rebalance: all our assignors must allow it
+    /// (KIP-429).
     pub(super) fn is_cooperative(&self) -> bool {
         let mut assignors = self.settings.assignors.iter();
         assignors.all(|assignor| assignor.protocol() == RebalanceProtocol::Cooperative)

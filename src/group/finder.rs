@@ -15,7 +15,8 @@ pub(super) struct Finder {
 }
 
 impl ClassicMember {
-    /// Drops what is known of the coordinator; [`look_for_coordinator`](Self::look_for_coordinator) goes on.
+    /// Drops what is known of the coordinator; [`look_for_coordinator`](Self::look_for_coordinator)
+    /// goes on.
     pub(super) fn forget_coordinator(&mut self) {
         if self.finder.known.take().is_some() {
             self.push(Output::Coordinator(None));

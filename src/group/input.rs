@@ -31,7 +31,8 @@ pub enum To {
 /// One input of a [`ClassicMember`](super::ClassicMember).
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// The handlers are ready: join with these topics (patterns already resolved). Ignored when started.
+    /// The handlers are ready: join with these topics (patterns already resolved). Ignored when
+    /// started.
     Start(BTreeSet<TopicName>),
     /// The topics are others now.
     Subscribe(BTreeSet<TopicName>),
@@ -48,9 +49,11 @@ pub enum Input {
     Led(Led),
     /// The host finished a step of [`Output::Step`].
     StepDone(StepId),
-    /// Another machine was told by the coordinator's node that it is the coordinator no more, or lost it.
+    /// Another machine was told by the coordinator's node that it is the coordinator no more, or
+    /// lost it.
     CoordinatorMoved,
-    /// A commit or offset fetch sent with this generation was refused with a code that concerns the membership.
+    /// A commit or offset fetch sent with this generation was refused with a code that concerns the
+    /// membership.
     Refused {
         /// The generation it was sent with.
         generation: Generation,
@@ -82,7 +85,8 @@ pub enum Output {
         /// When to give up.
         timeout: Duration,
     },
-    /// Where the coordinator is: open, or close, the coordinator connection. The other machines are told too.
+    /// Where the coordinator is: open, or close, the coordinator connection. The other machines are
+    /// told too.
     Coordinator(Option<Endpoint>),
     /// What may be said in the group's name; for the committer and the resolver.
     Standing(Standing),
@@ -92,11 +96,13 @@ pub enum Output {
     Step(Step),
     /// Solve this on the compute pool, then answer with [`Input::Led`].
     Lead(Box<Lead>),
-    /// We lead: make these topics known, which we do not read ourselves. [`Input::MetadataChanged`] follows.
+    /// We lead: make these topics known, which we do not read ourselves. [`Input::MetadataChanged`]
+    /// follows.
     WantTopics(BTreeSet<TopicName>),
     /// Something worth telling happened.
     Event(Event),
-    /// The membership is over and will not be tried again; a `Lost` step went ahead if anything was owned.
+    /// The membership is over and will not be tried again; a `Lost` step went ahead if anything was
+    /// owned.
     Fatal(Error),
     /// Left, or fallen silent as a static member. The last output.
     Left,

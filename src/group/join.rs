@@ -71,7 +71,8 @@ impl ClassicMember {
         let held = self.held.as_ref();
         let generation = held.map(|(generation, _)| *generation);
         let before: Vec<_> = match held {
-            // An eager member owns nothing when it joins; what it had is told to the sticky assignor.
+            // An eager member owns nothing when it joins; what it had is told to the sticky
+            // assignor.
             Some((_, partitions)) if claims.is_empty() => partitions.iter().cloned().collect(),
             Some(_) | None => claims.iter().cloned().collect(),
         };
@@ -337,7 +338,8 @@ impl ClassicMember {
             assignor: round.assignor,
             leader: round.leader,
         });
-        // What we claimed and are not given is withheld for others until a join no longer claims it (KIP-429).
+        // What we claimed and are not given is withheld for others until a join no longer claims it
+        // (KIP-429).
         let owed = self.told.1.iter().any(|claim| !target.contains(claim));
         self.queue
             .aim(target, owed && self.is_cooperative(), facts.now);

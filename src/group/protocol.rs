@@ -1,8 +1,9 @@
-//! The bytes members write to each other: subscription and assignment of the `consumer` protocol type.
+//! The bytes members write to each other: subscription and assignment of the `consumer` protocol
+//! type.
 //!
-//! They pass through the coordinator unread, so their schema is the clients' own: ConsumerProtocolSubscription and
-//! ConsumerProtocolAssignment, versions 0 to 3 (KIP-429 owned partitions, KIP-792 generation, KIP-881 rack),
-//! and the user data of the sticky assignors.
+//! They pass through the coordinator unread, so their schema is the clients' own:
+//! ConsumerProtocolSubscription and ConsumerProtocolAssignment, versions 0 to 3 (KIP-429 owned
+//! partitions, KIP-792 generation, KIP-881 rack), and the user data of the sticky assignors.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use indexmap::IndexMap;
@@ -59,7 +60,8 @@ impl MemberSubscription {
         read_subscription(&mut Cursor::new(bytes, false)).map_err(|flaw| flaw.field)
     }
 
-    /// What the member owned, and when, as `assignor` sees it: the sticky ones tell it in their user data.
+    /// What the member owned, and when, as `assignor` sees it: the sticky ones tell it in their
+    /// user data.
     pub fn claim(&self, assignor: Assignor) -> (Vec<TopicPartition>, Option<Generation>) {
         let user_data = self.user_data.as_ref();
         match assignor {
@@ -109,7 +111,8 @@ pub fn encode_assignment(partitions: &[TopicPartition]) -> Bytes {
     out.freeze()
 }
 
-/// Reads an assignment. No bytes at all are an empty one: so the coordinator answers a member without any.
+/// Reads an assignment. No bytes at all are an empty one: so the coordinator answers a member
+/// without any.
 ///
 /// # Errors
 /// Names the field that breaks the schema.

@@ -21,25 +21,28 @@ pub struct Assigned {
 /// One thing for the host to do; reported back by its id when all of it is done.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Start these partitions, each after its former actor and attempts ended (G4), and tell the listener
-    /// `assigned`, also with an empty set (G3). Done when the listener returned.
+    /// Start these partitions, each after its former actor and attempts ended (G4), and tell the
+    /// listener `assigned`, also with an empty set (G3). Done when the listener returned.
     Assign {
         /// For the report.
         id: StepId,
         /// What is new.
         added: Vec<Assigned>,
     },
-    /// Drain, commit and release these partitions, by the steps of runtime.md 8. Still owned until reported.
+    /// Drain, commit and release these partitions, by the steps of runtime.md 8. Still owned until
+    /// reported.
     Revoke {
         /// For the report.
         id: StepId,
         /// What is given up; never empty.
         partitions: Vec<Assigned>,
-        /// When the budget ends (D1): the member goes on then, and fences not dead by then must die.
+        /// When the budget ends (D1): the member goes on then, and fences not dead by then must
+        /// die.
         until: Moment,
     },
-    /// These partitions belong to others already: no commit, no `revoked`. May come while another step runs and
-    /// ends that step without a report; what that step was revoking is among the lost.
+    /// These partitions belong to others already: no commit, no `revoked`. May come while another
+    /// step runs and ends that step without a report; what that step was revoking is among the
+    /// lost.
     Lost {
         /// For the report.
         id: StepId,
@@ -66,13 +69,15 @@ pub(super) enum Notice {
     Released,
     /// The latest target is reached.
     Reached,
-    /// Nothing is owned any more, after [`RebalanceQueue::revoke_all`] or [`RebalanceQueue::lose_all`].
+    /// Nothing is owned any more, after [`RebalanceQueue::revoke_all`] or
+    /// [`RebalanceQueue::lose_all`].
     Empty,
     /// The budget of a revoke is over; it counts as released.
     Overrun(Vec<Assigned>),
 }
 
-/// Turns targets into steps, one running at a time. Owns the assignment epochs: nothing else raises them.
+/// Turns targets into steps, one running at a time. Owns the assignment epochs: nothing else raises
+/// them.
 #[derive(Clone, Debug)]
 pub(super) struct RebalanceQueue {
     budget: Duration,
@@ -107,16 +112,16 @@ impl RebalanceQueue {
         }
     }
 
-    /// Aims at owning exactly `target`: first what is not in it is revoked, then what is new is assigned.
-    /// `owed` says that the group waits for something we claimed and are not given: [`Notice::Released`] follows
-    /// once it is gone.
+    /// Aims at owning exactly `target`: first what is not in it is revoked, then what is new is
+    /// assigned. `owed` says that the group waits for something we claimed and are not given:
+    /// [`Notice::Released`] follows once it is gone.
     pub(super) fn aim(&mut self, target: BTreeSet<TopicPartition>, owed: bool, now: Moment) {
         self.goal = Some(Goal::Own { target, owed });
         self.go_on(now);
     }
 
-    /// Gives everything up in good order within `budget` a step; [`Notice::Empty`] follows, at once if nothing
-    /// is owned.
+    /// Gives everything up in good order within `budget` a step; [`Notice::Empty`] follows, at once
+    /// if nothing is owned.
     pub(super) fn revoke_all(&mut self, budget: Duration, now: Moment) {
         self.budget = budget;
         if let Some(Step::Revoke { until, .. }) = &mut self.running {
@@ -126,7 +131,8 @@ impl RebalanceQueue {
         self.go_on(now);
     }
 
-    /// Everything is lost: overtakes what waits, and ends a running step. [`Notice::Empty`] follows.
+    /// Everything is lost: overtakes what waits, and ends a running step. [`Notice::Empty`]
+    /// follows.
     pub(super) fn lose_all(&mut self, now: Moment) {
         if matches!(self.running, Some(Step::Lost { .. })) {
             self.goal = Some(Goal::Nothing);

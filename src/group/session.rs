@@ -288,7 +288,8 @@ impl ClassicMember {
         self.open_starts(true);
     }
 
-    /// While a JoinGroup or SyncGroup is out the coordinator expels nobody, and no heartbeat leaves.
+    /// While a JoinGroup or SyncGroup is out the coordinator expels nobody, and no heartbeat
+    /// leaves.
     pub(super) fn pause_session(&mut self) {
         self.stop_timers(&[Timer::Heartbeat, Timer::Late, Timer::Session]);
     }
@@ -313,8 +314,9 @@ impl ClassicMember {
         self.compare(facts);
     }
 
-    /// Rebalances if the topics are others than those the assignment was made for. Only the leader watches the
-    /// number of partitions: every member joining for it would rebalance the group once per member.
+    /// Rebalances if the topics are others than those the assignment was made for. Only the leader
+    /// watches the number of partitions: every member joining for it would rebalance the group once
+    /// per member.
     pub(super) fn compare(&mut self, facts: Facts<'_>) {
         if self.phase != Phase::Stable {
             return;
@@ -335,7 +337,8 @@ impl ClassicMember {
         }
     }
 
-    /// Everything is released: says good-bye, unless the member is static and means to come back (KIP-345).
+    /// Everything is released: says good-bye, unless the member is static and means to come back
+    /// (KIP-345).
     pub(super) fn leave(&mut self, _facts: Facts<'_>) {
         self.drop_generation();
         let stays = self.settings.instance.is_some() && !self.settings.leave_on_stop;

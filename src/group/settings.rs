@@ -6,7 +6,8 @@ use crate::assign::Assignor;
 use crate::backoff::Backoff;
 use crate::ids::{GroupId, Rack};
 
-/// Settings of a [`ClassicMember`](super::ClassicMember). Kafka's property names stand beside the fields.
+/// Settings of a [`ClassicMember`](super::ClassicMember). Kafka's property names stand beside the
+/// fields.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
     /// `group.id`.
@@ -23,9 +24,11 @@ pub struct Settings {
     pub heartbeat_interval: Duration,
     /// `max.poll.interval.ms`, 300 s by default: told to the group as its rebalance timeout.
     pub rebalance_timeout: Duration,
-    /// `request.timeout.ms`, 30 s by default. A JoinGroup or SyncGroup may take the rebalance timeout longer.
+    /// `request.timeout.ms`, 30 s by default. A JoinGroup or SyncGroup may take the rebalance
+    /// timeout longer.
     pub request_timeout: Duration,
-    /// Budget of one revoke, by default 75 s: drain, cancel grace, final commit and listener together (D1).
+    /// Budget of one revoke, by default 75 s: drain, cancel grace, final commit and listener
+    /// together (D1).
     pub revoke_budget: Duration,
     /// `nearside.join.jitter.ms`, 500 ms by default: the first join waits a random part of it (G5).
     pub join_jitter: Duration,

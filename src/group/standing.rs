@@ -19,8 +19,8 @@ pub enum Standing {
     /// Not a member: nothing may be committed.
     #[default]
     Outside,
-    /// A JoinGroup is out or about to be. Commits are valid with the present generation, but go by the control
-    /// connection: a broker answers nothing behind a waiting join.
+    /// A JoinGroup is out or about to be. Commits are valid with the present generation, but go by
+    /// the control connection: a broker answers nothing behind a waiting join.
     Joining(Identity),
     /// Between the JoinGroup and the SyncGroup answer: commits are held.
     Syncing,

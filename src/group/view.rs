@@ -6,7 +6,8 @@ use crate::assign;
 use crate::cluster::{Partition, Snapshot};
 use crate::ids::{PartitionIndex, Rack, TopicName};
 
-/// The topics of the cluster, as far as they are known. The metadata snapshot is one; tests write their own.
+/// The topics of the cluster, as far as they are known. The metadata snapshot is one; tests write
+/// their own.
 pub trait TopicView {
     /// The topic with the racks of its replicas; `None` while it is not known.
     fn topic(&self, name: &TopicName) -> Option<assign::Topic>;

@@ -4,15 +4,17 @@ use super::runs::{Run, Runs};
 use crate::ids::{LeaderEpoch, Offset, PositionGeneration};
 use crate::invariants;
 
-/// The account of one partition: the watermark, the finished offsets above it, and those in hand (runtime.md 7).
+/// The account of one partition: the watermark, the finished offsets above it, and those in hand
+/// (runtime.md 7).
 ///
-/// Only completions move it; fetch positions and queues never do (L1). All ranges are `from..to`, end exclusive.
-/// A record's range may reach to the next record of its batch, so that the offsets compaction took away are
-/// finished with it; what lies before the first record of a batch, a control or aborted record, and the tail up to
-/// the batch's last offset delta are finished by a call of their own when the batch was read (L2).
+/// Only completions move it; fetch positions and queues never do (L1). All ranges are `from..to`,
+/// end exclusive. A record's range may reach to the next record of its batch, so that the offsets
+/// compaction took away are finished with it; what lies before the first record of a batch, a
+/// control or aborted record, and the tail up to the batch's last offset delta are finished by a
+/// call of their own when the batch was read (L2).
 ///
-/// Operations allocate nothing while work is in order, and the memory is bounded by the records in hand, in
-/// backoff and parked (L5).
+/// Operations allocate nothing while work is in order, and the memory is bounded by the records in
+/// hand, in backoff and parked (L5).
 ///
 /// ```
 /// use nearside::ids::{LeaderEpoch, Offset};
@@ -59,7 +61,8 @@ impl Ledger {
         self.leader_epoch
     }
 
-    /// Raised whenever the watermark may fall: truncation, restart. A commit must not fall within one (L3).
+    /// Raised whenever the watermark may fall: truncation, restart. A commit must not fall within
+    /// one (L3).
     pub fn generation(&self) -> PositionGeneration {
         self.generation
     }
@@ -80,7 +83,8 @@ impl Ledger {
         self.in_hand.remove(from, to);
     }
 
-    /// Finishes `from..to`; `epoch` is the leader epoch of its last record. Offsets finished before count once.
+    /// Finishes `from..to`; `epoch` is the leader epoch of its last record. Offsets finished before
+    /// count once.
     pub fn finish(&mut self, from: Offset, to: Offset, epoch: Option<LeaderEpoch>) {
         if to <= self.watermark {
             return;
@@ -100,8 +104,8 @@ impl Ledger {
         offset < self.watermark || self.finished.contains(offset)
     }
 
-    /// Cuts the account at a confirmed divergence (KIP-320): what lies at or past `at` goes, and the next commit
-    /// may be lower than the last. `epoch` is that of the last record below.
+    /// Cuts the account at a confirmed divergence (KIP-320): what lies at or past `at` goes, and
+    /// the next commit may be lower than the last. `epoch` is that of the last record below.
     pub fn truncate(&mut self, at: Offset, epoch: Option<LeaderEpoch>) {
         self.finished.cut(at, epoch);
         self.in_hand.cut(at, None);
@@ -119,8 +123,8 @@ impl Ledger {
         self.raise();
     }
 
-    /// Empties the account and starts it at `at`: a seek, or a reset downwards. Attempts in hand are fenced by the
-    /// caller.
+    /// Empties the account and starts it at `at`: a seek, or a reset downwards. Attempts in hand
+    /// are fenced by the caller.
     pub fn restart(&mut self, at: Offset, epoch: Option<LeaderEpoch>) {
         let generation = self.generation;
         *self = Self::new(at, epoch);
@@ -148,7 +152,8 @@ impl Ledger {
         self.finished.iter()
     }
 
-    /// Highest started offset minus the watermark, in offsets: what a restart now would see again at most (L4).
+    /// Highest started offset minus the watermark, in offsets: what a restart now would see again
+    /// at most (L4).
     pub fn span(&self) -> u64 {
         u64::try_from(self.started.0.saturating_sub(self.watermark.0)).unwrap_or(0)
     }

@@ -17,8 +17,8 @@ pub struct Run {
 
 /// Offsets as runs: memory follows the number of gaps, not of offsets (runtime.md L5).
 ///
-/// A deque of runs beats a tree here: a partition in order holds at most one run, and a busy one as many as it has
-/// records in hand, in backoff or parked.
+/// A deque of runs beats a tree here: a partition in order holds at most one run, and a busy one as
+/// many as it has records in hand, in backoff or parked.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Runs {
     runs: VecDeque<Run>,
@@ -32,7 +32,8 @@ impl Runs {
         }
     }
 
-    /// Adds `from..to`, merging it with the runs it overlaps or touches. An empty range adds nothing.
+    /// Adds `from..to`, merging it with the runs it overlaps or touches. An empty range adds
+    /// nothing.
     pub fn insert(&mut self, from: Offset, to: Offset, epoch: Option<LeaderEpoch>) {
         if from >= to {
             return;

@@ -177,7 +177,8 @@ proptest! {
             let solution = Assignor::CooperativeSticky.assign(&problem);
             for number in numbers(&problem) {
                 let (old, new) = (problem.owner(number), solution.owner(number));
-                prop_assert!(old.is_none() || new.is_none() || old == new, "{number} has two owners");
+                let released = old.is_none() || new.is_none() || old == new;
+                prop_assert!(released, "{number} has two owners");
             }
             let rests = solution.withheld() == 0
                 && numbers(&problem).all(|number| solution.owner(number) == problem.owner(number));
@@ -190,7 +191,9 @@ proptest! {
     }
 
     #[test]
-    fn without_racks_a_leaving_member_moves_only_its_own_partitions(group in groups().prop_map(uniform)) {
+    fn without_racks_a_leaving_member_moves_only_its_own_partitions(
+        group in groups().prop_map(uniform)
+    ) {
         let mut group = group;
         for candidate in &mut group.candidates {
             candidate.rack = None;

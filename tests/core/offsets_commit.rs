@@ -125,16 +125,16 @@ impl Alone {
     fn give(&mut self, input: Input) {
         self.committer.handle(input, Draw(5), self.now);
         while let Some(output) = self.committer.poll_output() {
-            match output {
-                Output::Send {
-                    to,
-                    request: Request::OffsetCommit(request),
-                    token,
-                    ..
-                } => {
-                    self.sent.push((token, to, request));
-                }
-                other => self.told.push(other),
+            if let Output::Send {
+                to,
+                request: Request::OffsetCommit(request),
+                token,
+                ..
+            } = output
+            {
+                self.sent.push((token, to, request));
+            } else {
+                self.told.push(output);
             }
         }
     }
@@ -363,12 +363,11 @@ fn a_flush_ends_when_all_is_stored_or_its_time_is_over() {
     assert_eq!(indexes(&request), [0], "the other one waits for its turn");
     alone.answer(token, &request, ErrorCode::NONE);
     let ended = |alone: &Alone, id| {
-        alone.told.iter().find_map(|told| match told {
-            Output::Flushed {
-                id: FlushId(at),
-                unfinished,
-            } if *at == id => Some(unfinished.clone()),
-            _ => None,
+        alone.told.iter().find_map(|told| {
+            let Output::Flushed { id: at, unfinished } = told else {
+                return None;
+            };
+            (*at == FlushId(id)).then(|| unfinished.clone())
         })
     };
     assert_eq!(ended(&alone, 1), Some(vec![]));

@@ -65,22 +65,24 @@ impl Script {
     fn give(&mut self, input: Input) {
         self.resolver.handle(input, &View, Draw(1), self.now);
         while let Some(output) = self.resolver.poll_output() {
-            match output {
-                Output::Send {
-                    request: Request::OffsetForLeaderEpoch(request),
-                    token,
-                    ..
-                } => {
-                    let [row] = &request.partitions[..] else {
-                        panic!("{request:?}")
-                    };
-                    assert_eq!(row.current_leader_epoch, Some(LeaderEpoch(4)));
-                    self.asked.push((token, row.leader_epoch));
-                    self.asked_at.push(self.now.as_ms());
-                }
-                Output::Resolved { outcome, .. } => self.outcomes.push(outcome),
-                other => panic!("{other:?}"),
+            if let Output::Resolved { outcome, .. } = output {
+                self.outcomes.push(outcome);
+                continue;
             }
+            let Output::Send {
+                request: Request::OffsetForLeaderEpoch(request),
+                token,
+                ..
+            } = output
+            else {
+                panic!("{output:?}");
+            };
+            let [row] = &request.partitions[..] else {
+                panic!("{request:?}")
+            };
+            assert_eq!(row.current_leader_epoch, Some(LeaderEpoch(4)));
+            self.asked.push((token, row.leader_epoch));
+            self.asked_at.push(self.now.as_ms());
         }
     }
 

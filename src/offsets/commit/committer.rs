@@ -6,15 +6,18 @@ use super::io::{Due, Event, FlushId, Input, Observed, Output, Settings};
 use super::row::{Observation, Row, next_turn};
 use crate::group::{Assigned, Standing, To, Token};
 use crate::ids::{Draw, Generation, Moment, TopicPartition};
+use crate::invariants;
 use crate::wire::api::offset_commit;
 
-/// Commits the watermarks of all partitions of one group. See the [module page](super) for what its host does.
+/// Commits the watermarks of all partitions of one group. See the [module page](super) for what its
+/// host does.
 #[derive(Debug)]
 pub struct Committer {
     pub(super) settings: Settings,
     pub(super) standing: Standing,
     pub(super) reachable: bool,
-    /// No request leaves with this generation or an older one: a rebalance runs, or the member judges.
+    /// No request leaves with this generation or an older one: a rebalance runs, or the member
+    /// judges.
     pub(super) held_at: Option<Generation>,
     pub(super) rows: BTreeMap<TopicPartition, Row>,
     due: BTreeSet<(Moment, TopicPartition)>,
@@ -288,6 +291,11 @@ impl Committer {
             self.due.pop_first();
             row.due = None;
             if let Some(state) = row.wanted.take() {
+                let accepted = row.accepted.as_ref();
+                debug_assert!(
+                    accepted.is_none_or(|stored| invariants::commit_may_follow(stored, &state)),
+                    "{accepted:?} then {state:?}"
+                );
                 row.out = Some((token, state.clone()));
                 states.push(state);
             }

@@ -21,8 +21,8 @@ pub struct Settings {
     pub request_timeout: Duration,
     /// Finished offsets of one partition after which its commit is due at once, 10,000.
     pub records_max: u64,
-    /// Estimated bytes of one request, 256 KiB: the coordinator writes a request as one batch, and refuses it
-    /// whole above `max.message.bytes`.
+    /// Estimated bytes of one request, 256 KiB: the coordinator writes a request as one batch, and
+    /// refuses it whole above `max.message.bytes`.
     pub request_bytes_max: usize,
     /// Partitions of one request, 5,000.
     pub request_rows_max: usize,
@@ -88,7 +88,8 @@ pub enum Input {
     Coordinator(bool),
     /// A ledger moved.
     Observed(Observed, Due),
-    /// Commit what these partitions showed, at once and as it comes, until all is accepted or `until` passes.
+    /// Commit what these partitions showed, at once and as it comes, until all is accepted or
+    /// `until` passes.
     Flush {
         /// For [`Output::Flushed`].
         id: FlushId,

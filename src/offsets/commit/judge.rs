@@ -35,7 +35,8 @@ impl Verdict {
             | ErrorCode::GROUP_AUTHORIZATION_FAILED
             | ErrorCode::INVALID_GROUP_ID
             | ErrorCode::UNSUPPORTED_VERSION => Self::Member,
-            // A coordinator whose one batch grows too large answers with any of these (kafka.md 4.1).
+            // A coordinator whose one batch grows too large answers with any of these (kafka.md
+            // 4.1).
             ErrorCode::UNKNOWN_SERVER_ERROR
             | ErrorCode::MESSAGE_TOO_LARGE
             | ErrorCode::RECORD_LIST_TOO_LARGE

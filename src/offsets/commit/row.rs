@@ -92,7 +92,8 @@ impl Row {
         Some(state)
     }
 
-    /// The state that was out is not stored: wanted again, unless a newer one is. Counts towards the backoff.
+    /// The state that was out is not stored: wanted again, unless a newer one is. Counts towards
+    /// the backoff.
     pub(super) fn reject(&mut self, now: Moment) {
         self.take_back();
         self.failures = self.failures.saturating_add(1);
@@ -123,9 +124,9 @@ pub(super) enum Observation {
     Stale,
 }
 
-/// The partition's next turn after `now`: turns are spread over the interval by hash, so that a process with many
-/// partitions commits some of them all the time instead of all of them at once (L7). There are few distinct turns,
-/// so that rows still share requests.
+/// The partition's next turn after `now`: turns are spread over the interval by hash, so that a
+/// process with many partitions commits some of them all the time instead of all of them at once
+/// (L7). There are few distinct turns, so that rows still share requests.
 pub(super) fn next_turn(partition: &TopicPartition, interval: Duration, now: Moment) -> Moment {
     let interval = u64::try_from(interval.as_micros())
         .unwrap_or(u64::MAX)

@@ -32,7 +32,8 @@ pub struct Settings {
     pub group: Option<GroupId>,
     /// `auto.offset.reset`, `latest` by default.
     pub reset: Reset,
-    /// `nearside.reset.new.partitions`, `earliest` by default: for partitions that appear later (X8).
+    /// `nearside.reset.new.partitions`, `earliest` by default: for partitions that appear later
+    /// (X8).
     pub reset_new_partitions: Reset,
     /// `isolation.level`, `read_uncommitted` by default.
     pub isolation: Isolation,
@@ -52,7 +53,8 @@ pub struct Settings {
     pub unknown_max: Duration,
     /// Between the two answers that confirm a truncation, 250 ms (routing.md 12).
     pub confirm_after: Duration,
-    /// How long a position above the leader's end is held, 10 s: the high watermark trails after an election.
+    /// How long a position above the leader's end is held, 10 s: the high watermark trails after an
+    /// election.
     pub above_max: Duration,
     /// Partitions of one OffsetFetch, 1,000 (X2).
     pub fetch_rows_max: usize,
@@ -85,7 +87,8 @@ impl Settings {
 
 /// What the resolver reads of the cluster. The metadata snapshot is one; tests write their own.
 pub trait LeaderView {
-    /// The leader of a partition, and its epoch; `None` while there is none, or its address is unknown.
+    /// The leader of a partition, and its epoch; `None` while there is none, or its address is
+    /// unknown.
     fn leader(&self, partition: &TopicPartition) -> Option<(BrokerId, Option<LeaderEpoch>)>;
 
     /// Number of partitions; `None` while the topic is not known.
@@ -110,7 +113,8 @@ pub enum Question {
     Start,
     /// Where a reset policy points to.
     Reset(Reset),
-    /// The first record at or after this time, in milliseconds since 1970; the end if there is none.
+    /// The first record at or after this time, in milliseconds since 1970; the end if there is
+    /// none.
     Timestamp(i64),
     /// Whether the leader's history still holds the record before `offset` (KIP-320).
     Validate {

@@ -199,7 +199,8 @@ impl Job {
                 return self.reset(ResetCause::BelowStart { log_start: bound }, settings);
             }
             self.log_start = Some(bound);
-            // Latest without isolation: a valid position may lie between the last stable offset and the end.
+            // Latest without isolation: a valid position may lie between the last stable offset and
+            // the end.
             return Next::Ask(Self::bound(At::Latest));
         }
         if refused <= bound {

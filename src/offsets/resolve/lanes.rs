@@ -118,7 +118,8 @@ impl Lanes {
             .find(|(lane, waiting)| waiting.opens_at <= now && may(**lane))?;
         let lane = *lane;
         let mut taken: Vec<Key> = Vec::new();
-        // A broker refuses a request that names a partition twice; the second question waits for its turn.
+        // A broker refuses a request that names a partition twice; the second question waits for
+        // its turn.
         waiting.keys.retain(|key| {
             let full = taken.len() >= rows_max;
             if full

@@ -10,8 +10,8 @@ use crate::ids::{BrokerId, Draw, LeaderEpoch, Moment, TopicName, TopicPartition}
 use crate::wire::Request;
 use crate::wire::api::{Isolation, list_offsets, offset_fetch, offset_for_leader_epoch};
 
-/// Answers questions about positions by asking coordinator and leaders. See the [module page](super) for what
-/// its host does.
+/// Answers questions about positions by asking coordinator and leaders. See the [module
+/// page](super) for what its host does.
 #[derive(Debug)]
 pub struct Resolver {
     pub(super) settings: Settings,
@@ -127,7 +127,8 @@ impl Resolver {
         self.jobs.len()
     }
 
-    /// The policy for a start without commit: partitions that appeared after we first looked were never history.
+    /// The policy for a start without commit: partitions that appeared after we first looked were
+    /// never history.
     fn policy_for(
         &mut self,
         partition: &TopicPartition,
@@ -253,7 +254,8 @@ impl Resolver {
         self.delay(key, facts.now + delay);
     }
 
-    /// The leader is not this one, or not known: refreshed, and asked again as soon as another one is.
+    /// The leader is not this one, or not known: refreshed, and asked again as soon as another one
+    /// is.
     pub(super) fn await_leader(&mut self, key: &Key, tried: Option<Leader>, facts: Facts<'_>) {
         self.push(Output::Refresh(key.partition.clone()));
         self.unled.insert(key.clone(), tried);
