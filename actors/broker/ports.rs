@@ -166,7 +166,7 @@ impl BrokerLink {
             self.current.retain(|_, current| *current != id);
         }
         let (before, after) = (link_of(from), link_of(to));
-        let change = change_of(from, to);
+        let change = change_of(from, to, reason);
         // The end of a connection that was replaced already is no news; its requests have their answers.
         if in_use && (before != after || change.is_some()) {
             self.announce(class, after, change, id);
@@ -267,13 +267,18 @@ fn link_of(state: StateName) -> Link {
 }
 
 /// The change routes hear of; `None` for steps that none waits for, and for an idle close.
-fn change_of(from: StateName, to: StateName) -> Option<LinkChange> {
+fn change_of(from: StateName, to: StateName, reason: &Reason) -> Option<LinkChange> {
     match (link_of(from), link_of(to)) {
         (Link::Dialling | Link::Down, Link::Ready) => Some(LinkChange::Ready),
-        (Link::Ready, Link::Down) if to != StateName::Idle => Some(LinkChange::Lost),
+        // A connection lost while nothing was in flight rests in Idle, as an unused one does.
+        (Link::Ready, Link::Down) if !is_idle_close(reason) => Some(LinkChange::Lost),
         (Link::Dialling, Link::Down) => Some(LinkChange::Failed),
         (Link::Ready, _) | (Link::Down | Link::Dialling, _) => None,
     }
+}
+
+fn is_idle_close(reason: &Reason) -> bool {
+    matches!(reason, Reason::Unused | Reason::Drain(_))
 }
 
 fn state_of(state: StateName, change: Option<LinkChange>) -> LinkState {
