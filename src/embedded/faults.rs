@@ -1,7 +1,8 @@
 //! The fault plan: rules of plain data that bend what brokers answer.
 //!
 //! A [`Rule`] says when it applies and what it does. Rules are tried in the order in which they
-//! were injected; every rule that matches has its effect. A rule with a count withdraws itself after it.
+//! were injected; every rule that matches has its effect. A rule with a count withdraws itself
+//! after it.
 
 use std::fmt;
 use std::time::Duration;

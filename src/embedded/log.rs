@@ -30,8 +30,8 @@ pub(super) struct Entry {
 }
 
 impl Log {
-    /// Chunks stop growing by joins at this size.
-    const CHUNK_BYTES: u64 = 4 * 1024 * 1024;
+    /// Chunks below this size are joined when a read spans them.
+    const CHUNK_BYTES: u64 = 1024 * 1024;
 
     pub(super) fn start(&self) -> i64 {
         self.start
@@ -178,30 +178,35 @@ impl Log {
         if to <= first + length(chunk.len()) {
             return cut(chunk, from - first, to - first);
         }
-        let joined = self.join(first, to);
-        let slice = cut(&joined, from - first, to - first);
-        if length(joined.len()) <= Self::CHUNK_BYTES {
-            let covered: Vec<u64> = self
-                .chunks
-                .range(first..first + length(joined.len()))
-                .map(|(&position, _)| position)
-                .collect();
-            for position in covered {
-                self.chunks.remove(&position);
-            }
-            self.chunks.insert(first, joined);
+        // A chunk that is large enough is left alone: only the bytes asked for are copied.
+        if length(chunk.len()) >= Self::CHUNK_BYTES {
+            return self.gather(from, to);
         }
+        let covered: Vec<u64> = self.chunks.range(first..to).map(|(&at, _)| at).collect();
+        let end = self.chunks.range(..to).next_back();
+        let end = end.map_or(to, |(&at, chunk)| at + length(chunk.len()));
+        let joined = self.gather(first, end);
+        let slice = cut(&joined, from - first, to - first);
+        for position in covered {
+            self.chunks.remove(&position);
+        }
+        self.chunks.insert(first, joined);
         slice
     }
 
-    /// One buffer of all chunks from the one at `first` to the one that reaches `to`.
-    fn join(&self, first: u64, to: u64) -> Bytes {
-        let size = usize::try_from(to - first).unwrap_or(0);
-        let mut joined = BytesMut::with_capacity(size);
-        for (_, chunk) in self.chunks.range(first..to) {
-            joined.extend_from_slice(chunk);
+    /// One buffer of the bytes from `from` to `to`.
+    fn gather(&self, from: u64, to: u64) -> Bytes {
+        let size = usize::try_from(to - from).unwrap_or(0);
+        let mut gathered = BytesMut::with_capacity(size);
+        let first = self
+            .chunks
+            .range(..=from)
+            .next_back()
+            .map_or(from, |(&at, _)| at);
+        for (&at, chunk) in self.chunks.range(first..to) {
+            gathered.extend_from_slice(&cut(chunk, from.saturating_sub(at), to - at));
         }
-        joined.freeze()
+        gathered.freeze()
     }
 }
 
@@ -273,6 +278,26 @@ mod tests {
             log.read(10, 20, u64::MAX, false),
             first.slice(first.len() / 5..first.len() / 5 * 2)
         );
+    }
+
+    #[test]
+    fn a_read_across_a_large_chunk_leaves_it_alone() {
+        let mut log = Log::default();
+        for size in [Log::CHUNK_BYTES, 10, 10] {
+            let value = vec![7; usize::try_from(size).unwrap()];
+            let mut bytes = encode_batch(&[Record::of(value)]).to_vec();
+            Header::assign(&mut bytes, log.end(), 0);
+            let header = Header::read(&bytes).unwrap();
+            log.append(bytes.into(), &[header]);
+        }
+        let bytes = log.read(0, 3, u64::MAX, false);
+        assert_eq!(
+            (length(bytes.len()), log.chunks.len()),
+            (log.available(0, 3), 3)
+        );
+        let tail = usize::try_from(log.available(1, 3)).unwrap();
+        let expected = bytes.slice(bytes.len() - tail..);
+        assert_eq!(log.read(1, 3, u64::MAX, false), expected);
     }
 
     #[test]

@@ -118,8 +118,8 @@ impl Partition {
     }
 
     /// The largest epoch at or below `epoch`, and where it ends (KIP-101); `None` if `epoch` is
-    /// newer than any known. An epoch older than all ends where the first known one starts. `log_end` is
-    /// where the replica asked ends.
+    /// newer than any known. An epoch older than all ends where the first known one starts.
+    /// `log_end` is where the replica asked ends.
     pub(super) fn end_of_epoch(&self, epoch: i32, log_end: i64) -> Option<(i32, i64)> {
         let (latest, _) = *self.epochs.last()?;
         if epoch > latest {

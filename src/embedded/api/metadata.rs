@@ -2,7 +2,8 @@
 //!
 //! - Version 0: an empty list asks for all topics; later null asks for all and empty for none.
 //! - Racks and the controller from 1, cluster id from 2, offline replicas from 5, leader epochs
-//!   from 7, topic ids from 10, requests by id from 12 (KIP-516), a top-level code at 13 (KIP-1102).
+//!   from 7, topic ids from 10, requests by id from 12 (KIP-516), a top-level code at 13
+//!   (KIP-1102).
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
