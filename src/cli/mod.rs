@@ -69,7 +69,10 @@ fn log_to_stderr() {
         .with_env_var("NEARSIDE_LOG")
         .with_default_directive(LevelFilter::ERROR.into())
         .from_env_lossy();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .init();
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {

@@ -368,13 +368,12 @@ fn a_broker_that_restarts_keeps_its_last_known_rack() {
     rig.want(nearside::cluster::Reason::NotLeader, 4);
     rig.round(&moved);
     assert_eq!(rack(&rig), Some("r9".into()));
-    let kinds: Vec<_> = rig
-        .diffs
-        .iter()
-        .filter_map(|diff| match diff {
-            Diff::EndpointChanged { kind, .. } => Some(*kind),
-            _ => None,
-        })
-        .collect();
+    let kind = |diff: &Diff| {
+        let Diff::EndpointChanged { kind, .. } = diff else {
+            return None;
+        };
+        Some(*kind)
+    };
+    let kinds: Vec<_> = rig.diffs.iter().filter_map(kind).collect();
     assert_eq!(kinds, [EndpointChange::Rack]);
 }

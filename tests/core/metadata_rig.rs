@@ -227,23 +227,28 @@ impl Rig {
 
     /// Leaders told for `t-0` since differences were last taken, as (leader, epoch).
     pub(crate) fn leaders_told(&self) -> Vec<(Option<i32>, Option<i32>)> {
-        let told = |diff: &Diff| match diff {
-            Diff::LeaderChanged {
+        let told = |diff: &Diff| {
+            let Diff::LeaderChanged {
                 partition,
                 leader,
                 epoch,
                 ..
-            } if *partition == t0() => Some((leader.map(|id| id.0), epoch.map(|epoch| epoch.0))),
-            _ => None,
+            } = diff
+            else {
+                return None;
+            };
+            (*partition == t0()).then(|| (leader.map(|id| id.0), epoch.map(|epoch| epoch.0)))
         };
         self.diffs.iter().filter_map(told).collect()
     }
 
     /// In-sync lists told since differences were last taken.
     pub(crate) fn isrs_told(&self) -> Vec<Vec<i32>> {
-        let told = |diff: &Diff| match diff {
-            Diff::IsrChanged { isr, .. } => Some(isr.iter().map(|id| id.0).collect()),
-            _ => None,
+        let told = |diff: &Diff| {
+            let Diff::IsrChanged { isr, .. } = diff else {
+                return None;
+            };
+            Some(isr.iter().map(|id| id.0).collect())
         };
         self.diffs.iter().filter_map(told).collect()
     }
