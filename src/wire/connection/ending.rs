@@ -144,7 +144,9 @@ impl Connection {
                 self.clear_socket_timers();
                 self.go(State::Idle, Reason::Unused);
             }
-            Timer::Backoff if self.queue.is_empty() => self.go(State::Idle, Reason::WaitOver),
+            Timer::Backoff if self.queue.is_empty() && !self.wanted => {
+                self.go(State::Idle, Reason::WaitOver)
+            }
             Timer::Backoff => self.start(Reason::WaitOver, at),
             Timer::Mute => self.flush_if_ready(at.now),
             Timer::Reauth => self.begin_reauth(at),

@@ -126,6 +126,8 @@ pub struct Connection {
     malformed_at: VecDeque<Moment>,
     exchange_began: Moment,
     lifetime: Option<Duration>,
+    /// Somebody wants the connection open although no request waits.
+    wanted: bool,
 }
 
 impl Connection {
@@ -157,6 +159,7 @@ impl Connection {
             malformed_at: VecDeque::new(),
             exchange_began: Moment::ZERO,
             lifetime: None,
+            wanted: false,
         }
     }
 

@@ -15,9 +15,21 @@ use crate::wire::message::{Request, Response};
 const QUEUE_MAX: usize = 64;
 
 impl Connection {
+    /// Dials at once, or once the wait is over; a connection that is up or on its way is left alone.
     pub(super) fn on_open(&mut self, at: At) {
-        if self.state == State::Idle {
-            self.start(Reason::Requested, at);
+        match &self.state {
+            State::Idle => self.start(Reason::Requested, at),
+            State::Backoff { .. } => self.wanted = true,
+            State::Resolving
+            | State::Connecting { .. }
+            | State::Tls { .. }
+            | State::Versions { .. }
+            | State::Handshake
+            | State::Authenticate { .. }
+            | State::Ready { .. }
+            | State::Reauth { .. }
+            | State::Draining { .. }
+            | State::Closed { .. } => {}
         }
     }
 

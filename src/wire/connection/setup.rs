@@ -30,6 +30,7 @@ const HANG_UPS: u32 = 2;
 impl Connection {
     /// Begins an attempt: resolves, unless the addresses are a second young.
     pub(super) fn start(&mut self, reason: Reason, at: At) {
+        self.wanted = false;
         let budget = self.settings.setup.delay(self.failures, at.draw.split());
         self.set(Timer::Setup, at.now + budget);
         if self.addresses.is_fresh(at.now) {
