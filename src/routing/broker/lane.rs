@@ -153,6 +153,7 @@ impl FetchLane {
 
     /// The good-bye of an unused session.
     pub(super) fn good_bye(&mut self, settings: &Settings) -> Option<Request> {
+        self.idle_since = None;
         let form = self.session.good_bye()?;
         Some(Request {
             session_id: form.id,
@@ -227,6 +228,7 @@ impl FetchLane {
 
     /// No answer will come: the request did not happen.
     pub(super) fn failed(&mut self) -> Vec<(TopicPartition, Stamp)> {
+        self.idle_since = None;
         if self.flight.take().is_some() {
             self.session.replace();
         }
@@ -264,7 +266,7 @@ impl FetchLane {
 
     /// Notes that nothing is to be fetched. True once that has lasted long enough to close the session.
     pub(super) fn is_abandoned(&mut self, settings: &Settings, now: Moment) -> bool {
-        if self.has_work() || self.flight.is_some() {
+        if self.has_work() || self.flight.is_some() || !self.session.is_kept() {
             self.idle_since = None;
             return false;
         }

@@ -93,6 +93,14 @@ impl Session {
         }
     }
 
+    /// Whether the broker keeps a session of ours.
+    pub(super) fn is_kept(&self) -> bool {
+        match self.state {
+            State::Open { .. } | State::Replace { .. } => true,
+            State::Fresh | State::Sessionless { .. } => false,
+        }
+    }
+
     /// The form of the good-bye, if the broker keeps a session.
     pub(super) fn good_bye(&mut self) -> Option<Form> {
         let id = match self.state {

@@ -126,6 +126,10 @@ impl Route {
                 if !self.in_isr_view(broker) {
                     self.drop_pending_outsider();
                 }
+                if self.pending.is_some() {
+                    // In sync by now and being dialled: no question is open.
+                    return;
+                }
                 self.probe_for_version(version);
             }
             State::Forced {

@@ -50,7 +50,11 @@ impl Route {
         {
             self.pending = None;
             self.timers.clear(Timer::Connect);
-            return self.take_hint(broker, Source::Pending(Reason::Connected), context);
+            let reason = match self.state {
+                State::Follower { .. } => Reason::ProbeMoved,
+                State::Parked | State::Leader | State::Forced { .. } => Reason::HintAdopted,
+            };
+            return self.take_hint(broker, Source::Pending(reason), context);
         }
         match self.state {
             State::Forced {

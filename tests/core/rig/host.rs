@@ -1,0 +1,606 @@
+//! The part of the rig that the actors play: carries out outputs, hands in what comes of them.
+
+use std::sync::Arc;
+
+use nearside::cluster::{self, Diff, LinkState, Snapshot, Target, Want};
+use nearside::ids::{
+    AssignmentEpoch, BrokerId, LeaderEpoch, Moment, Offset, PositionGeneration, TopicPartition,
+};
+use nearside::routing::broker::{self, Broker, Ticket};
+use nearside::routing::{
+    self, Assigned, Class, Found, Input, Leadership, Link, LinkChange, Output, Resolve, Verdict,
+};
+use nearside::wire::api;
+use nearside::wire::{self, Completion, Request, Response, Token};
+
+use super::net::{News, Wire};
+use super::{Reader, Rig};
+
+/// What a request was sent for.
+#[derive(Debug)]
+pub(crate) enum Purpose {
+    Metadata(cluster::RequestToken),
+    Fetch(BrokerId, Ticket),
+    Validate(TopicPartition, PositionGeneration, Offset),
+    Resolve(TopicPartition, PositionGeneration),
+    Hello,
+}
+
+/// What metadata says of a partition, for its first route.
+pub(crate) fn assigned(
+    snapshot: &Snapshot,
+    partition: &TopicPartition,
+    assignment: AssignmentEpoch,
+    offset: i64,
+) -> Assigned {
+    let topic = snapshot.topic(&partition.topic).unwrap();
+    let row = snapshot.partition(partition).unwrap();
+    Assigned {
+        assignment,
+        incarnation: topic.incarnation,
+        topic_id: topic.id,
+        leadership: Leadership {
+            leader: row.leader(),
+            epoch: row.floor,
+            addressable: row.addressable,
+        },
+        isr: row.isr.clone(),
+        isr_epoch: row.isr_epoch,
+        replicas: row.replicas.clone(),
+        version: snapshot.version(),
+        position: Some((Offset(offset), None)),
+        paused: false,
+    }
+}
+
+impl Rig {
+    pub(super) fn next_deadline(&self) -> Option<Moment> {
+        let links = self.links.values().filter_map(Broker::next_deadline);
+        let routes = self
+            .readers
+            .values()
+            .filter_map(|reader| reader.route.next_deadline());
+        let rest = [self.net.next_deadline(), self.cluster.next_deadline()];
+        let rest = rest
+            .into_iter()
+            .chain([self.metadata.next_deadline()])
+            .flatten();
+        links.chain(routes).chain(rest).min()
+    }
+
+    /// Everything that is due now.
+    pub(super) fn tick(&mut self) {
+        let (now, draw) = (self.now, self.sample());
+        self.cluster.advance(now);
+        self.net.advance(&mut self.cluster, draw, now);
+        if is_due(self.metadata.next_deadline(), now) {
+            self.metadata.handle(cluster::Input::Tick, draw, now);
+        }
+        for link in self.links.values_mut() {
+            if is_due(link.next_deadline(), now) {
+                link.handle(broker::Input::Tick, draw, now);
+            }
+        }
+        let partitions: Vec<_> = self.readers.keys().cloned().collect();
+        for partition in partitions {
+            if is_due(self.readers[&partition].route.next_deadline(), now) {
+                self.route_input(&partition, Input::Tick);
+            }
+        }
+        self.settle();
+    }
+
+    /// Carries out outputs until nobody has any left.
+    pub(super) fn settle(&mut self) {
+        for _ in 0..10_000 {
+            let (now, draw) = (self.now, self.sample());
+            self.net.run(&mut self.cluster, draw, now);
+            if let Some(news) = self.net.poll() {
+                self.on_news(news);
+            } else if let Some(output) = self.metadata.poll_output() {
+                self.on_metadata(output);
+            } else if let Some((broker, output)) = self.next_link_output() {
+                self.on_link(broker, output);
+            } else {
+                self.take_history();
+                for reader in self.readers.values() {
+                    reader.check(&self.brokers, now);
+                }
+                return;
+            }
+        }
+        panic!("the machines talk without end");
+    }
+
+    /// Hands a route an input and carries out its outputs.
+    pub(super) fn route_input(&mut self, partition: &TopicPartition, input: Input) {
+        let mut inputs = vec![input];
+        while let Some(input) = inputs.pop() {
+            let (now, draw) = (self.now, self.sample());
+            let reader = self.readers.get_mut(partition).unwrap();
+            reader.route.handle(input, &self.brokers, draw, now);
+            while let Some(output) = self.readers.get_mut(partition).unwrap().route.poll_output() {
+                inputs.extend(self.readers.get_mut(partition).unwrap().note(&output, now));
+                self.on_route(partition, output);
+            }
+        }
+    }
+
+    fn on_route(&mut self, partition: &TopicPartition, output: Output) {
+        let partition = partition.clone();
+        match output {
+            Output::Want(demand) => {
+                self.link_input(
+                    demand.stamp.broker,
+                    broker::Input::Want { partition, demand },
+                );
+            }
+            Output::Withdraw { broker, lane } => {
+                self.link_input(broker, broker::Input::Withdraw { partition, lane });
+            }
+            Output::Drain { broker, lane } => {
+                self.link_input(broker, broker::Input::Drain { partition, lane });
+            }
+            Output::Probe { question, .. } => {
+                let broker = question.stamp.broker;
+                self.link_input(
+                    broker,
+                    broker::Input::Probe {
+                        partition,
+                        question,
+                    },
+                );
+            }
+            Output::CancelProbe { broker } => {
+                self.link_input(broker, broker::Input::CancelProbe { partition });
+            }
+            Output::Dial { broker, class } => self.link_input(broker, broker::Input::Dial(class)),
+            Output::DropLane { broker } => self.link_input(broker, broker::Input::DropLane),
+            Output::Cooling { broker, fault } => {
+                self.link_input(broker, broker::Input::Cooling { partition, fault });
+            }
+            Output::Refresh(reason) => self.refresh(partition, reason),
+            Output::Validate {
+                generation,
+                offset,
+                epoch,
+                leader_epoch,
+                ..
+            } => {
+                self.validate(partition, generation, offset, epoch, leader_epoch);
+            }
+            Output::Resolve { generation, what } => self.resolve(partition, generation, what),
+            Output::Deliver(_) | Output::Truncate { .. } | Output::Event(_) | Output::Count(_) => {}
+        }
+    }
+
+    fn on_link(&mut self, broker: BrokerId, output: broker::Output) {
+        match output {
+            broker::Output::Send {
+                class,
+                request,
+                ticket,
+            } => {
+                self.send(
+                    (broker, wire_class(class)),
+                    request.into(),
+                    Purpose::Fetch(broker, ticket),
+                );
+            }
+            broker::Output::Hangup(class) => {
+                let (now, draw) = (self.now, self.sample());
+                self.net
+                    .hang_up((broker, wire_class(class)), &mut self.cluster, draw, now);
+            }
+            broker::Output::Dial(class) => self.hello((broker, wire_class(class))),
+            broker::Output::Row {
+                partition,
+                stamp,
+                row,
+                inconclusive,
+            } => {
+                self.route_input(
+                    &partition,
+                    Input::Row {
+                        stamp,
+                        row,
+                        inconclusive,
+                    },
+                );
+            }
+            broker::Output::Drained { partition, stamp } => {
+                self.route_input(&partition, Input::Drained { stamp });
+            }
+            broker::Output::ProbeRow {
+                partition,
+                stamp,
+                row,
+            } => {
+                self.route_input(&partition, Input::ProbeRow { stamp, row });
+            }
+            broker::Output::ProbeFailed { partition, stamp } => {
+                self.route_input(&partition, Input::ProbeFailed { stamp });
+            }
+            broker::Output::Leadership(lot) => {
+                let (now, draw) = (self.now, self.sample());
+                self.metadata.handle(cluster::Input::Hints(lot), draw, now);
+            }
+            broker::Output::Refresh { partitions, reason } => {
+                for partition in partitions {
+                    self.refresh(partition, reason);
+                }
+            }
+            broker::Output::Breaker(view) => {
+                self.brokers.entry(broker).breaker = view;
+                if matches!(view, routing::Breaker::Open(_)) {
+                    self.tell_concerned(broker, &Input::BreakerOpened { broker });
+                }
+            }
+            broker::Output::Permit(partition) => {
+                self.route_input(&partition, Input::Readmitted { broker });
+            }
+            broker::Output::V10(v10) => {
+                self.brokers.entry(broker).v10 = v10;
+                let input = match v10 {
+                    true => Input::LaneDropped { broker },
+                    false => Input::LaneRestored { broker },
+                };
+                self.tell_concerned(broker, &input);
+            }
+            broker::Output::Count(count) => self.link_counts.push((broker, count)),
+        }
+    }
+
+    fn on_news(&mut self, news: News) {
+        match news {
+            News::Completed(wire, completion) => self.on_completed(wire, completion),
+            News::Ready(wire, version) => self.on_ready(wire, version),
+            News::Lost(wire, idle) => self.on_lost(wire, idle, LinkChange::Lost),
+            News::Failed(wire) => self.on_lost(wire, false, LinkChange::Failed),
+            News::Throttled(broker, until) => {
+                self.link_input(broker, broker::Input::Muted(until));
+                self.tell_concerned(broker, &Input::Throttled { broker, until });
+            }
+        }
+    }
+
+    fn on_ready(&mut self, (broker, class): Wire, fetch_version: i16) {
+        let class = routing_class(class);
+        let facts = self.brokers.entry(broker);
+        facts.fetch_version = Some(fetch_version);
+        facts.set_link(class, Link::Ready);
+        self.control_changed(broker, class, LinkState::Ready);
+        self.link_input(
+            broker,
+            broker::Input::LinkReady {
+                class,
+                fetch_version,
+            },
+        );
+        let change = LinkChange::Ready;
+        self.tell_concerned(
+            broker,
+            &Input::LinkChanged {
+                broker,
+                class,
+                change,
+            },
+        );
+    }
+
+    fn on_lost(&mut self, (broker, class): Wire, idle: bool, change: LinkChange) {
+        let class = routing_class(class);
+        self.brokers.entry(broker).set_link(class, Link::Down);
+        let state = match change {
+            LinkChange::Failed => LinkState::Failed,
+            LinkChange::Lost | LinkChange::Ready => LinkState::Lost,
+        };
+        self.control_changed(broker, class, state);
+        self.link_input(broker, broker::Input::LinkLost { class, idle });
+        if !idle {
+            self.tell_concerned(
+                broker,
+                &Input::LinkChanged {
+                    broker,
+                    class,
+                    change,
+                },
+            );
+        }
+    }
+
+    fn control_changed(&mut self, broker: BrokerId, class: Class, state: LinkState) {
+        if class == Class::Control {
+            let (now, draw) = (self.now, self.sample());
+            let target = Target::Broker(broker);
+            self.metadata
+                .handle(cluster::Input::LinkChanged { target, state }, draw, now);
+        }
+    }
+
+    fn on_completed(&mut self, _wire: Wire, completion: Completion) {
+        let purpose = self.purposes.remove(&completion.token.0).unwrap();
+        let (now, draw) = (self.now, self.sample());
+        match (purpose, completion.result) {
+            (Purpose::Metadata(token), Ok(Response::Metadata(answer))) => {
+                let answer = Box::new(answer);
+                self.metadata
+                    .handle(cluster::Input::Response { token, answer }, draw, now);
+            }
+            (Purpose::Metadata(token), _) => {
+                self.metadata
+                    .handle(cluster::Input::Failed { token }, draw, now);
+            }
+            (Purpose::Fetch(broker, ticket), Ok(Response::Fetch(response))) => {
+                self.link_input(broker, broker::Input::Answered { ticket, response });
+            }
+            (Purpose::Fetch(broker, ticket), _) => {
+                self.link_input(broker, broker::Input::Failed { ticket });
+            }
+            (Purpose::Validate(partition, generation, end), result) => {
+                let verdict = verdict(result.ok(), end);
+                self.route_input(
+                    &partition,
+                    Input::Validated {
+                        generation,
+                        verdict,
+                    },
+                );
+            }
+            (Purpose::Resolve(partition, generation), result) => {
+                let found = found(result.ok());
+                self.route_input(&partition, Input::Resolved { generation, found });
+            }
+            (Purpose::Hello, _) => {}
+        }
+    }
+
+    fn on_metadata(&mut self, output: cluster::Output) {
+        match output {
+            cluster::Output::SendMetadata { to, request, token } => {
+                let broker = match to {
+                    Target::Bootstrap(index) => BrokerId(i32::try_from(index).unwrap() + 1),
+                    Target::Broker(broker) => broker,
+                };
+                let wire = (broker, wire::Class::Control);
+                self.send(wire, request.into(), Purpose::Metadata(token));
+            }
+            cluster::Output::Publish(snapshot) => {
+                for known in snapshot.brokers() {
+                    let facts = self.brokers.entry(known.id);
+                    facts.rack = known.rack.clone();
+                    facts.addressable = true;
+                }
+            }
+            cluster::Output::Diff(diff) => self.on_diff(diff),
+            cluster::Output::WaiterDone(_)
+            | cluster::Output::Rebootstrap
+            | cluster::Output::Counted(_) => {}
+        }
+    }
+
+    fn on_diff(&mut self, diff: Diff) {
+        match diff {
+            Diff::LeaderChanged {
+                partition,
+                leader,
+                epoch,
+                addressable,
+                ..
+            } => {
+                let leadership = Leadership {
+                    leader,
+                    epoch,
+                    addressable,
+                };
+                self.tell(&partition, Input::LeaderChanged(leadership));
+            }
+            Diff::LeaderLost { partition, .. } => self.tell(&partition, Input::LeaderLost),
+            Diff::IsrChanged {
+                partition,
+                isr,
+                isr_epoch,
+                ..
+            } => {
+                self.tell(
+                    &partition,
+                    Input::IsrChanged {
+                        isr,
+                        epoch: isr_epoch,
+                    },
+                );
+            }
+            Diff::ReplicasChanged {
+                partition,
+                replicas,
+                offline,
+                ..
+            } => {
+                self.tell(&partition, Input::ReplicasChanged { replicas, offline });
+            }
+            Diff::MetadataVersion { version } => {
+                let watching = |reader: &Reader| reader.route.watches_versions();
+                let readers = self.readers.iter().filter(|(_, reader)| watching(reader));
+                let watching: Vec<_> = readers.map(|(partition, _)| partition.clone()).collect();
+                for partition in watching {
+                    self.tell(&partition, Input::MetadataVersion(version));
+                }
+            }
+            Diff::EndpointChanged { .. }
+            | Diff::BrokerAdded { .. }
+            | Diff::BrokerRemoved { .. }
+            | Diff::TopicRecreated { .. }
+            | Diff::TopicUnconfirmed { .. }
+            | Diff::TopicGone { .. }
+            | Diff::TopicError { .. }
+            | Diff::PartitionsAdded { .. }
+            | Diff::EpochRegressed { .. }
+            | Diff::RebootstrapStarted { .. }
+            | Diff::RebootstrapEnded
+            | Diff::ClusterChanged { .. }
+            | Diff::HintEndpointDistrusted { .. } => {}
+        }
+    }
+
+    fn tell(&mut self, partition: &TopicPartition, input: Input) {
+        if self.readers.contains_key(partition) {
+            self.route_input(partition, input);
+        }
+    }
+
+    fn tell_concerned(&mut self, broker: BrokerId, input: &Input) {
+        let concerned = self
+            .readers
+            .iter()
+            .filter(|(_, reader)| reader.route.concerns(broker));
+        let concerned: Vec<_> = concerned.map(|(partition, _)| partition.clone()).collect();
+        for partition in concerned {
+            self.route_input(&partition, input.clone());
+        }
+    }
+
+    fn link_input(&mut self, broker: BrokerId, input: broker::Input) {
+        let (now, draw) = (self.now, self.sample());
+        let settings = &self.link_settings;
+        let link = self.links.entry(broker);
+        let link = link.or_insert_with(|| Broker::new(broker, Arc::clone(settings)));
+        link.handle(input, draw, now);
+    }
+
+    fn next_link_output(&mut self) -> Option<(BrokerId, broker::Output)> {
+        let outputs = self.links.iter_mut();
+        let mut outputs = outputs.filter_map(|(broker, link)| Some((*broker, link.poll_output()?)));
+        outputs.next()
+    }
+
+    fn send(&mut self, wire: Wire, request: Request, purpose: Purpose) {
+        let (now, draw) = (self.now, self.sample());
+        self.next_token += 1;
+        self.purposes.insert(self.next_token, purpose);
+        self.net
+            .request(wire, Token(self.next_token), request, draw, now);
+    }
+
+    /// A connection dials for a request only: ask for something small.
+    fn hello(&mut self, wire: Wire) {
+        let request = api::api_versions::Request {
+            software_name: "nearside".to_owned(),
+            software_version: "0".to_owned(),
+        };
+        self.send(wire, request.into(), Purpose::Hello);
+    }
+
+    fn refresh(&mut self, partition: TopicPartition, reason: cluster::Reason) {
+        let (now, draw) = (self.now, self.sample());
+        let leadership = self.readers[&partition].route.leadership();
+        let prefer = leadership
+            .leader
+            .filter(|_| reason == cluster::Reason::OutsideIsr);
+        let wants = vec![Want::Leader {
+            partition,
+            failed: None,
+        }];
+        let input = cluster::Input::Refresh {
+            reason,
+            wants,
+            prefer,
+            waiter: None,
+        };
+        self.metadata.handle(input, draw, now);
+    }
+
+    fn validate(
+        &mut self,
+        partition: TopicPartition,
+        generation: PositionGeneration,
+        offset: Offset,
+        epoch: LeaderEpoch,
+        leader_epoch: Option<LeaderEpoch>,
+    ) {
+        let leader = self.readers[&partition].route.leadership().leader.unwrap();
+        let row = api::offset_for_leader_epoch::Partition {
+            topic: partition.topic.clone(),
+            partition: partition.partition,
+            current_leader_epoch: leader_epoch,
+            leader_epoch: epoch,
+        };
+        let request = api::offset_for_leader_epoch::Request {
+            partitions: vec![row],
+        };
+        let purpose = Purpose::Validate(partition, generation, offset);
+        self.send((leader, wire::Class::Control), request.into(), purpose);
+    }
+
+    fn resolve(
+        &mut self,
+        partition: TopicPartition,
+        generation: PositionGeneration,
+        _what: Resolve,
+    ) {
+        let leader = self.readers[&partition].route.leadership();
+        let row = api::list_offsets::Partition {
+            topic: partition.topic.clone(),
+            partition: partition.partition,
+            current_leader_epoch: leader.epoch,
+            at: api::list_offsets::At::Earliest,
+        };
+        let request = api::list_offsets::Request {
+            isolation: api::Isolation::ReadUncommitted,
+            partitions: vec![row],
+            timeout: std::time::Duration::from_secs(1),
+        };
+        let purpose = Purpose::Resolve(partition, generation);
+        self.send(
+            (leader.leader.unwrap(), wire::Class::Control),
+            request.into(),
+            purpose,
+        );
+    }
+}
+
+fn verdict(response: Option<Response>, end: Offset) -> Verdict {
+    let Some(Response::OffsetForLeaderEpoch(response)) = response else {
+        return Verdict::Unknown;
+    };
+    match response.partitions[0].end_offset {
+        Some(told) if told < end => Verdict::Truncated {
+            to: told,
+            epoch: response.partitions[0].leader_epoch,
+        },
+        Some(_) => Verdict::Agrees,
+        None => Verdict::Unknown,
+    }
+}
+
+/// The rig resets to the earliest offset.
+fn found(response: Option<Response>) -> Found {
+    let Some(Response::ListOffsets(response)) = response else {
+        return Found::Nothing;
+    };
+    let row = &response.partitions[0];
+    Found::Offset {
+        offset: row.offset.unwrap(),
+        epoch: row.leader_epoch,
+        source: routing::Source::Reset,
+    }
+}
+
+fn is_due(deadline: Option<Moment>, now: Moment) -> bool {
+    deadline.is_some_and(|due| due <= now)
+}
+
+fn wire_class(class: Class) -> wire::Class {
+    match class {
+        Class::Rack => wire::Class::FetchRack,
+        Class::NoRack => wire::Class::FetchNoRack,
+        Class::Control => wire::Class::Control,
+    }
+}
+
+fn routing_class(class: wire::Class) -> Class {
+    match class {
+        wire::Class::FetchRack => Class::Rack,
+        wire::Class::FetchNoRack => Class::NoRack,
+        wire::Class::Control | wire::Class::Produce | wire::Class::Coordinator => Class::Control,
+    }
+}
