@@ -42,9 +42,6 @@ impl View {
         round: Round<'_>,
     ) -> Merged {
         self.work.version.0 += 1;
-        self.diffs.push(Diff::MetadataVersion {
-            version: self.work.version,
-        });
         self.work.cluster_id = answer
             .cluster_id
             .clone()
@@ -72,6 +69,10 @@ impl View {
             self.topic_absent(name, round);
         }
         self.drop_unlisted_brokers(answer, round.now);
+        // Last: who waits for a version wants to know by then what it brought.
+        self.diffs.push(Diff::MetadataVersion {
+            version: self.work.version,
+        });
         merged
     }
 

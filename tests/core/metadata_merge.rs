@@ -390,7 +390,7 @@ fn replicas_that_go_offline_are_told_with_their_racks() {
     let mut rig = Rig::standard();
     rig.want(Reason::OutsideIsr, 4);
     rig.round(&Reply::standard().edit(|row| row.offline = vec![BrokerId(3)]));
-    let [_, Diff::ReplicasChanged { offline, racks, .. }] = &rig.diffs[..] else {
+    let [Diff::ReplicasChanged { offline, racks, .. }, _] = &rig.diffs[..] else {
         panic!("one change: {:?}", rig.diffs)
     };
     assert_eq!(offline[..], [BrokerId(3)]);

@@ -52,6 +52,10 @@ impl Route {
             self.timers.clear(Timer::Connect);
             let reason = match self.state {
                 State::Follower { .. } => Reason::ProbeMoved,
+                State::Forced {
+                    why: Why::NotInIsr(_),
+                    ..
+                } => Reason::IsrGained,
                 State::Parked | State::Leader | State::Forced { .. } => Reason::HintAdopted,
             };
             return self.take_hint(broker, Source::Pending(reason), context);

@@ -256,6 +256,7 @@ impl Rig {
     /// Runs for a while.
     pub(crate) fn run_for(&mut self, time: Duration) {
         let end = self.now + time;
+        self.settle();
         while self.step(end) {}
         self.now = end;
         self.settle();
@@ -264,6 +265,7 @@ impl Rig {
     /// Runs until something holds; fails if it does not within a quarter of an hour.
     pub(crate) fn run_until(&mut self, holds: impl Fn(&Self) -> bool) {
         let end = self.now + Duration::from_secs(900);
+        self.settle();
         while !holds(self) {
             assert!(
                 self.step(end),

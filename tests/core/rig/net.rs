@@ -9,8 +9,8 @@ use bytes::Bytes;
 use nearside::embedded::{self, Cluster, ConnectError, ConnectionId};
 use nearside::ids::{BrokerId, Draw, Moment};
 use nearside::wire::{
-    Class, Completion, Connection, Event, Input, Output, Request, Settings, SocketId, StateName,
-    Target, Token,
+    Class, Completion, Connection, Event, Input, Output, Reason, Request, Settings, SocketId,
+    StateName, Target, Token,
 };
 
 /// One connection machine by its broker and class.
@@ -203,7 +203,9 @@ impl Net {
             }
             Output::Completed(completion) => self.news.push_back(News::Completed(wire, completion)),
             Output::Throttled { until } => self.news.push_back(News::Throttled(wire.0, until)),
-            Output::Event(Event::Transition { from, to, .. }) => self.transition(wire, from, to),
+            Output::Event(Event::Transition { from, to, reason }) => {
+                self.transition(wire, from, to, &reason);
+            }
             Output::Event(_) => {}
             Output::StartTls { .. } | Output::Sasl { .. } | Output::TwinWanted => {
                 panic!("the embedded cluster has no security")
@@ -211,15 +213,17 @@ impl Net {
         }
     }
 
-    fn transition(&mut self, wire: Wire, from: StateName, to: StateName) {
+    fn transition(&mut self, wire: Wire, from: StateName, to: StateName, reason: &Reason) {
         match (from, to) {
             (_, StateName::Ready) => {
                 let versions = self.machine(wire).versions().unwrap();
                 let fetch = versions.highest(nearside::wire::ApiKey::Fetch).unwrap();
                 self.news.push_back(News::Ready(wire, fetch));
             }
-            (StateName::Ready, StateName::Idle) => self.news.push_back(News::Lost(wire, true)),
-            (StateName::Ready, _) => self.news.push_back(News::Lost(wire, false)),
+            (StateName::Ready, _) => {
+                let idle = matches!(reason, Reason::Unused);
+                self.news.push_back(News::Lost(wire, idle));
+            }
             (_, StateName::Backoff) => self.news.push_back(News::Failed(wire)),
             (_, _) => {}
         }
