@@ -37,9 +37,11 @@ pub(crate) struct Peer {
 }
 
 impl Links {
-    /// Makes sure that a link to the peer runs and knows its address.
+    /// Makes sure that a link to the peer runs and knows its address. FindCoordinator tells no rack,
+    /// so an unknown one does not replace a known one.
     pub(crate) fn ensure(&self, target: Target, endpoint: Endpoint, rack: Option<Rack>) {
         let known = self.peers.get(&target).map(|peer| peer.clone());
+        let rack = rack.or_else(|| known.as_ref().and_then(|peer| peer.rack.clone()));
         match known {
             Some(peer) if peer.endpoint == endpoint && peer.rack == rack => {}
             Some(peer) => {

@@ -170,6 +170,17 @@ impl Socket {
     }
 }
 
+/// Asks, and insists on the kind of answer.
+macro_rules! ask {
+    ($client:expr, $api:ident, $request:expr) => {
+        match $client.ask($request)? {
+            nearside::wire::Response::$api(answer) => answer,
+            other => return Err(format!("{other:?}").into()),
+        }
+    };
+}
+pub(crate) use ask;
+
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the clock that feeds the machine"

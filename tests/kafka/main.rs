@@ -10,20 +10,32 @@
 )]
 
 mod client;
+mod failures;
+mod fleets;
+mod groups;
 mod harness;
+mod journal;
 mod lab;
 mod proxies;
 mod reader;
+mod team;
 mod wire;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::Arguments;
+use tracing_subscriber::EnvFilter;
 
 use lab::Lab;
 
 fn main() -> ExitCode {
+    // NEARSIDE_LOG=nearside=debug shows what the fleets do.
+    let filter = EnvFilter::from_env("NEARSIDE_LOG");
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
     let mut arguments = Arguments::from_args();
     // One cluster, and faults in it: never two tests at a time.
     arguments.test_threads = Some(1);
@@ -32,6 +44,8 @@ fn main() -> ExitCode {
         harness::trials(&lab),
         proxies::trials(&lab),
         wire::trials(&lab),
+        fleets::trials(&lab),
+        failures::trials(&lab),
     ]
     .into_iter()
     .flatten()

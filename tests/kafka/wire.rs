@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use libtest_mimic::{Failed, Trial};
-use nearside::cli::kafka::{Cluster, ProduceLoad, until};
+use nearside::cli::kafka::{Cluster, ProduceLoad};
 use nearside::ids::{Generation, GroupId, LeaderEpoch, MemberId, Offset, PartitionIndex, Rack};
 use nearside::records::{BatchSet, ReadSettings};
 use nearside::wire::api::{
-    Isolation, TopicRef, fetch, find_coordinator, heartbeat, join_group, leave_group, list_offsets,
-    metadata, offset_commit, offset_fetch, offset_for_leader_epoch, sync_group,
+    Isolation, TopicRef, fetch, heartbeat, join_group, leave_group, list_offsets, metadata,
+    offset_commit, offset_fetch, offset_for_leader_epoch, sync_group,
 };
 use nearside::wire::{ErrorCode, Response};
 
-use crate::client::Client;
+use crate::client::{Client, ask};
+use crate::groups::coordinator;
 use crate::lab::{Lab, Outcome, trials};
 
 pub(crate) fn trials(lab: &Arc<Lab>) -> Vec<Trial> {
@@ -25,16 +26,6 @@ pub(crate) fn trials(lab: &Arc<Lab>) -> Vec<Trial> {
         offsets_are_found_by_place_and_by_epoch,
         a_member_goes_from_join_to_leave,
     ]
-}
-
-/// Asks, and insists on the kind of answer.
-macro_rules! ask {
-    ($client:expr, $api:ident, $request:expr) => {
-        match $client.ask($request)? {
-            Response::$api(answer) => answer,
-            other => return Err(format!("{other:?}").into()),
-        }
-    };
 }
 
 fn every_version_of_fetch_reads_the_same_records(cluster: &mut Cluster) -> Outcome {
@@ -290,39 +281,6 @@ impl Topic {
 
 fn client(cluster: &Cluster, broker: i32) -> Result<Client, Failed> {
     Ok(Client::new(cluster.address(broker)?))
-}
-
-/// The coordinator of a group, once it serves: a new offsets topic takes a moment to find its
-/// leaders.
-fn coordinator(cluster: &Cluster, group: &str) -> Result<Client, Failed> {
-    let mut any = client(cluster, 1)?;
-    let found = until("a serving coordinator", Duration::from_secs(20), || {
-        serving_coordinator(cluster, &mut any, group).map_err(|failed| format!("{failed:?}"))
-    });
-    Ok(found?)
-}
-
-fn serving_coordinator(cluster: &Cluster, any: &mut Client, group: &str) -> Result<Client, Failed> {
-    let request = find_coordinator::Request {
-        key: group.to_owned(),
-        kind: find_coordinator::KeyKind::Group,
-    };
-    let found = ask!(any, FindCoordinator, request);
-    let endpoint = found
-        .coordinator
-        .ok_or_else(|| format!("{:?}", found.error))?;
-    let mut coordinator = client(cluster, endpoint.broker.0)?;
-    let probe = offset_fetch::Request {
-        group: group.into(),
-        member: None,
-        member_epoch: None,
-        partitions: None,
-        require_stable: true,
-    };
-    match ask!(coordinator, OffsetFetch, probe).error {
-        ErrorCode::NONE => Ok(coordinator),
-        error => Err(format!("{error:?}").into()),
-    }
 }
 
 fn only_row(answer: &fetch::Response) -> Result<fetch::Row, Failed> {

@@ -1,7 +1,7 @@
 //! Running Kafka's own programs.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use super::{KafkaError, jars};
 
@@ -81,83 +81,5 @@ impl Java {
         let options =
             ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"].map(str::to_owned);
         self.command(class, &options)
-    }
-}
-
-/// What Kafka's own performance producer is to write.
-///
-/// Payloads are the numbers 0, 1, 2, ... as text, each once and rising within every partition,
-/// unless [`ProduceLoad::payload_file`] names lines to draw from.
-#[derive(Clone, Debug)]
-pub struct ProduceLoad {
-    /// The topic, which must exist.
-    pub topic: String,
-    /// How many records.
-    pub records: u64,
-    /// Records per second; `None` for as fast as it goes.
-    pub rate: Option<u64>,
-    /// A file of payloads, one a line, drawn at random.
-    pub payload_file: Option<PathBuf>,
-    /// Producer properties, such as `linger.ms=20`.
-    pub properties: Vec<String>,
-}
-
-impl ProduceLoad {
-    /// `records` numbered payloads, as fast as they go, without duplicates.
-    pub fn numbered(topic: &str, records: u64) -> Self {
-        Self {
-            topic: topic.to_owned(),
-            records,
-            rate: None,
-            payload_file: None,
-            properties: vec!["enable.idempotence=true".to_owned(), "acks=all".to_owned()],
-        }
-    }
-
-    /// The same load, drawing its payloads from the lines of a file.
-    #[must_use]
-    pub fn from_lines(mut self, file: &Path) -> Self {
-        self.payload_file = Some(file.to_owned());
-        self
-    }
-
-    /// The same load at a steady rate of records per second.
-    #[must_use]
-    pub fn at_rate(mut self, rate: u64) -> Self {
-        self.rate = Some(rate);
-        self
-    }
-
-    /// The same load with one more producer property, as `name=value`.
-    #[must_use]
-    pub fn with(mut self, property: &str) -> Self {
-        self.properties.push(property.to_owned());
-        self
-    }
-
-    pub(super) fn spawn(&self, java: &Java, bootstrap: &str) -> Result<Child, KafkaError> {
-        let options = ["-Xmx256m", "-XX:+UseSerialGC"].map(str::to_owned);
-        let mut command = java.command("org.apache.kafka.tools.ProducerPerformance", &options);
-        command.args([
-            "--topic",
-            &self.topic,
-            "--num-records",
-            &self.records.to_string(),
-        ]);
-        let rate = self
-            .rate
-            .map_or_else(|| "-1".to_owned(), |rate| rate.to_string());
-        command.args(["--throughput", &rate, "--bootstrap-server", bootstrap]);
-        match &self.payload_file {
-            Some(file) => command.arg("--payload-file").arg(file),
-            None => command.arg("--payload-monotonic"),
-        };
-        // A repeated flag would keep only its last property.
-        command.arg("--command-property").args(&self.properties);
-        command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(KafkaError::doing("starting the performance producer"))
     }
 }

@@ -1,9 +1,9 @@
 //! Kafka's own programs at work on the cluster.
 
 use std::collections::BTreeMap;
-use std::process::{Child, Command};
+use std::process::Command;
 
-use super::java::ProduceLoad;
+use super::produce::{ProduceLoad, Producing};
 use super::{Cluster, KafkaError, counters};
 
 impl Cluster {
@@ -25,26 +25,15 @@ impl Cluster {
     ///
     /// [`KafkaError::Failed`] with its output when it fails.
     pub fn produce(&self, load: &ProduceLoad) -> Result<(), KafkaError> {
-        let child = self.produce_in_background(load)?;
-        let output = child
-            .wait_with_output()
-            .map_err(KafkaError::doing("waiting for the performance producer"))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let text = [output.stdout, output.stderr].concat();
-        Err(KafkaError::failed(format!(
-            "producing failed: {}",
-            String::from_utf8_lossy(&text)
-        )))
+        self.produce_in_background(load)?.wait()
     }
 
-    /// Starts Kafka's own producer; the caller waits for it or kills it.
+    /// Starts Kafka's own producer.
     ///
     /// # Errors
     ///
     /// [`KafkaError::Failed`] when it cannot be started.
-    pub fn produce_in_background(&self, load: &ProduceLoad) -> Result<Child, KafkaError> {
+    pub fn produce_in_background(&self, load: &ProduceLoad) -> Result<Producing, KafkaError> {
         load.spawn(&self.tools, &self.bootstrap())
     }
 
