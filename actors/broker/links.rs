@@ -78,6 +78,12 @@ impl Links {
         }
     }
 
+    /// The same with an address from an answer that names no rack: the one known stays.
+    pub(crate) fn ensure_address(&self, target: Target, endpoint: Endpoint) {
+        let rack = self.peers.get(&target).and_then(|peer| peer.rack.clone());
+        self.ensure(target, endpoint, rack);
+    }
+
     /// Starts the next life of a link. Without a peer of that name nothing happens.
     pub(crate) fn start(&self, target: Target) {
         let Some(mut peer) = self.peers.get_mut(&target) else {

@@ -68,7 +68,7 @@ impl CoordinatorActor {
             self.port.current = Some((endpoint.broker, port));
             let address = crate::cluster::Endpoint::new(Arc::clone(&endpoint.host), endpoint.port);
             self.links
-                .ensure(Target::Broker(endpoint.broker), address, endpoint.rack);
+                .ensure_address(Target::Broker(endpoint.broker), address);
         }
     }
 
