@@ -17,7 +17,13 @@ mod spawn;
 mod supervise;
 mod telemetry;
 
+#[cfg(feature = "cli")]
+pub(crate) use clock::{Clock, unix_ms};
+#[cfg(feature = "cli")]
+pub(crate) use entropy::Entropy;
 pub use net::{BoxFuture, Stream, Tcp, Transport};
+#[cfg(feature = "cli")]
+pub(crate) use net::{IoInput, Net, Port, PortId, Said, target};
 pub(crate) use placement::Placement;
 pub(crate) use supervise::{Blueprint, Command, launch};
 pub(crate) use telemetry::Telemetry;

@@ -7,9 +7,11 @@ mod cluster;
 mod consume;
 mod demo;
 mod exit;
+mod guard;
 #[doc(hidden)]
 pub mod kafka;
 mod options;
+mod produce;
 mod signal;
 
 use std::io::{self, Write};
@@ -35,6 +37,8 @@ enum Command {
     Demo(demo::DemoOptions),
     /// Reads topics and prints their records, or runs a command for each.
     Consume(consume::ConsumeOptions),
+    /// Writes lines or JSON from standard input to a topic.
+    Produce(produce::ProduceOptions),
     /// Serves a cluster to play with.
     Cluster(cluster::ClusterOptions),
 }
@@ -59,6 +63,7 @@ async fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
         Command::Demo(options) => demo::run(&options, &mut io::stdout()).await,
         Command::Consume(options) => consume::run(&options).await,
+        Command::Produce(options) => produce::run(&options).await,
         Command::Cluster(options) => cluster::run(&options, &mut io::stdout()).await,
     }
 }

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use super::connection::{ClusterChange, HintEndpoints, Recovery};
 use super::lint::share_of;
-use super::{AssignmentRack, Config};
+use super::{Acks, AssignmentRack, Compression, Config};
 use crate::backoff::Backoff;
 use crate::ids::{GroupId, Rack};
-use crate::records::ReadSettings;
+use crate::records::{self, ReadSettings};
 use crate::routing::FollowHints;
 use crate::wire::api::Isolation;
-use crate::{cluster, group, handler, offsets, routing, wire};
+use crate::{cluster, group, handler, offsets, producer, routing, wire};
 
 impl Config {
     /// Settings of the metadata machine.
@@ -229,6 +229,37 @@ impl Config {
         }
     }
 
+    /// Settings of a producer.
+    pub fn producer_settings(&self) -> producer::Settings {
+        let produce = &self.produce;
+        let (compression, compression_level) = match produce.compression {
+            Compression::None => (records::Compression::None, None),
+            Compression::Gzip => (records::Compression::Gzip, produce.gzip_level),
+            Compression::Snappy => (records::Compression::Snappy, None),
+            Compression::Lz4 => (records::Compression::Lz4, None),
+            Compression::Zstd => (records::Compression::Zstd, produce.zstd_level),
+        };
+        producer::Settings {
+            acks: match produce.acks {
+                Acks::All => wire::api::produce::Acks::All,
+                Acks::Leader => wire::api::produce::Acks::Leader,
+            },
+            // Sequences need every in-sync replica (wire.md 10.1).
+            idempotent: produce.acks == Acks::All,
+            delivery_timeout: produce.delivery,
+            linger: produce.linger,
+            batch_bytes: size(produce.batch_bytes),
+            request_bytes: size(produce.request_bytes),
+            compression,
+            compression_level,
+            request_timeout: self.connection.request,
+            retry_backoff: self.retry_backoff(),
+            move_drain: produce.move_drain,
+            in_flight: whole(produce.in_flight.0),
+            ..producer::Settings::default()
+        }
+    }
+
     /// How the records of a subscription are handled: what it sets itself, else what is configured.
     pub fn handling_for(&self, policy: &handler::Policy) -> handler::Handling {
         let retry = handler::Retry::exponential(self.retry.initial, self.retry.cap);
@@ -307,6 +338,7 @@ mod tests {
         );
         let resolve = offsets::resolve::Settings::new(Some("g".into()));
         assert_eq!(config.resolve_settings("g"), resolve);
+        assert_eq!(config.producer_settings(), producer::Settings::default());
         let handling = config.handling_for(&handler::Policy::default());
         assert_eq!(handling, handler::Handling::default());
     }
@@ -345,6 +377,7 @@ mod tests {
             deadline,
             ..handler::Policy::default()
         };
+        assert_eq!(config.producer_settings(), producer::Settings::default());
         let handling = config.handling_for(&policy);
         assert_eq!(handling.deadline, deadline);
         assert!(handling.retry.is_exhausted(4));

@@ -2,7 +2,6 @@
 
 mod exec;
 mod format;
-mod guard;
 mod json;
 mod printer;
 mod quota;

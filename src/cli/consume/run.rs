@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::cli::consume::guard::{Signs, judge};
 use crate::cli::consume::printer::Printer;
 use crate::cli::consume::quota::{Quota, Share};
 use crate::cli::consume::{ConsumeOptions, exec};
 use crate::cli::exit::Failure;
+use crate::cli::guard::{Signs, judge};
 use crate::fleet::{Event, Fleet, FleetHandle, Stopped};
 use crate::handler::{
     Batch, BatchOutcome, Context, Message, Outcome, Raw, Subscription, batch_fn, handler_fn,

@@ -1,11 +1,11 @@
-//! When `consume` gives up: at its start only, while nothing was read yet.
+//! When a command gives up: at its start only, while nothing was read or written yet.
 
 use std::time::Duration;
 
 use crate::cli::exit::{Exit, Failure};
 use crate::error::{Error, ErrorKind};
 
-/// What can be seen of a fleet that has not read anything yet.
+/// What can be seen of a client that has not read or written anything yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Signs {
     /// Time since the start.
