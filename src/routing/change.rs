@@ -176,10 +176,10 @@ impl Route {
 
     /// While a replica cools and another one of our rack is in sync, the leader may recommend that one.
     fn seek_alternative(&mut self, why: Why, context: Context<'_>) {
-        if let Why::Cooldown(cooling) = why {
-            if self.has_alternative(cooling, context) {
-                self.timers.set(Timer::Alternative, context.now);
-            }
+        if let Why::Cooldown(cooling) = why
+            && self.has_alternative(cooling, context)
+        {
+            self.timers.set(Timer::Alternative, context.now);
         }
     }
 

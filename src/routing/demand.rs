@@ -76,10 +76,10 @@ impl Route {
 
     /// A leader found to compute no hints needs no lane that avoids them.
     fn leave_legacy(&mut self, context: Context<'_>) {
-        if let (State::Forced { .. }, Some(leader)) = (self.state, self.leader()) {
-            if context.brokers.is_legacy(leader) {
-                self.change(State::Leader, super::event::Reason::HoldEnded, context);
-            }
+        if let (State::Forced { .. }, Some(leader)) = (self.state, self.leader())
+            && context.brokers.is_legacy(leader)
+        {
+            self.change(State::Leader, super::event::Reason::HoldEnded, context);
         }
     }
 
@@ -183,11 +183,11 @@ impl Route {
 
     /// A probe about another position could only be dropped: ask anew.
     fn recall_stale_probe(&mut self) {
-        if let (Probe::InFlight(_, wish), Some((broker, generation))) = (self.probe, self.probed) {
-            if generation != self.position_generation {
-                self.probe = Probe::Wanted(wish);
-                self.emit(Output::CancelProbe { broker });
-            }
+        if let (Probe::InFlight(_, wish), Some((broker, generation))) = (self.probe, self.probed)
+            && generation != self.position_generation
+        {
+            self.probe = Probe::Wanted(wish);
+            self.emit(Output::CancelProbe { broker });
         }
     }
 }

@@ -215,10 +215,11 @@ impl FetchLane {
         settings: &Settings,
         now: Moment,
     ) -> Vec<(TopicPartition, Stamp)> {
-        if let Some(flight) = self.flight.take() {
-            if flight.form.full && rows_counted {
-                self.members.discard_missing(flight.ticket);
-            }
+        if let Some(flight) = self.flight.take()
+            && flight.form.full
+            && rows_counted
+        {
+            self.members.discard_missing(flight.ticket);
         }
         if self.members.is_owed() {
             self.hold_until = Some(now + settings.max_wait);

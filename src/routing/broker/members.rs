@@ -252,9 +252,10 @@ impl Members {
             let Some(member) = self.by_partition.get_mut(&partition) else {
                 continue;
             };
-            match (member.flying.take(), std::mem::take(&mut member.draining)) {
-                (Some(stamp), true) => drained.push((partition.clone(), stamp)),
-                (Some(_) | None, _) => {}
+            let (flying, draining) = (member.flying.take(), member.draining);
+            member.draining = false;
+            if let Some(stamp) = flying.filter(|_| draining) {
+                drained.push((partition.clone(), stamp));
             }
             self.drop_if_unused(&partition);
         }
@@ -282,10 +283,10 @@ impl Members {
         self.changed.clear();
         self.retired.clear();
         for partition in std::mem::take(&mut self.leaving) {
-            if let Some(member) = self.by_partition.get_mut(&partition) {
-                if member.want.is_none() {
-                    member.sent = None;
-                }
+            if let Some(member) = self.by_partition.get_mut(&partition)
+                && member.want.is_none()
+            {
+                member.sent = None;
             }
             self.drop_if_unused(&partition);
         }
@@ -307,11 +308,11 @@ impl Members {
     pub(super) fn changes(&mut self, serial: u64) -> (Vec<Partition>, Vec<Forgotten>) {
         let mut rows = Vec::with_capacity(self.changed.len());
         for partition in std::mem::take(&mut self.changed) {
-            if let Some(member) = self.by_partition.get_mut(&partition) {
-                if let Some(demand) = member.want {
-                    member.sent = Some((serial, sent_of(&demand)));
-                    rows.push(row(&partition, &demand));
-                }
+            if let Some(member) = self.by_partition.get_mut(&partition)
+                && let Some(demand) = member.want
+            {
+                member.sent = Some((serial, sent_of(&demand)));
+                rows.push(row(&partition, &demand));
             }
         }
         let mut forgotten = std::mem::take(&mut self.retired);
@@ -357,10 +358,8 @@ impl Members {
                 && member.sent.is_none()
                 && !self.owing.contains(partition)
         });
-        if unused {
-            if let Some(member) = self.by_partition.remove(partition) {
-                self.rotation.remove(&member.turn);
-            }
+        if unused && let Some(member) = self.by_partition.remove(partition) {
+            self.rotation.remove(&member.turn);
         }
     }
 }

@@ -64,10 +64,10 @@ impl Session {
 
     /// The form of the next request.
     pub(super) fn form(&mut self, now: Moment) -> Form {
-        if let State::Sessionless { until } = self.state {
-            if now >= until {
-                self.state = State::Fresh;
-            }
+        if let State::Sessionless { until } = self.state
+            && now >= until
+        {
+            self.state = State::Fresh;
         }
         match self.state {
             State::Fresh => Form {

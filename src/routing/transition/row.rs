@@ -21,13 +21,13 @@ impl Route {
     ) {
         self.consume(stamp);
         let failed = stamp.check(&self.current());
-        if let Some(gate) = failed {
-            if !row.records.is_empty() {
-                self.count(Count::Wasted {
-                    gate: Some(gate),
-                    bytes: row.records.len(),
-                });
-            }
+        if let Some(gate) = failed
+            && !row.records.is_empty()
+        {
+            self.count(Count::Wasted {
+                gate: Some(gate),
+                bytes: row.records.len(),
+            });
         }
         let in_position = match failed {
             Some(Gate::G1 | Gate::G2 | Gate::G3) => return,
@@ -42,10 +42,10 @@ impl Route {
             self.on_good_row(stamp, row, in_position, inconclusive, context);
         }
         // The change that waited for this answer; a fault in it does not undo what the leader said.
-        if let (Some(waiting), None) = (deferred, self.deferred) {
-            if before == self.generation || waiting.state.follower() != Some(stamp.broker) {
-                self.change(waiting.state, waiting.cause, context);
-            }
+        if let (Some(waiting), None) = (deferred, self.deferred)
+            && (before == self.generation || waiting.state.follower() != Some(stamp.broker))
+        {
+            self.change(waiting.state, waiting.cause, context);
         }
     }
 
