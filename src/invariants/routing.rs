@@ -60,7 +60,8 @@ pub fn demand_is_lawful(route: &Route, now: Moment) -> bool {
     })
 }
 
-/// I13: within a position generation delivered offsets strictly increase, so nothing is delivered twice.
+/// I13: within a position generation delivered offsets strictly increase, so nothing is delivered
+/// twice.
 pub fn delivery_advances(last: Option<Offset>, next: Offset) -> bool {
     last.is_none_or(|last| next > last)
 }

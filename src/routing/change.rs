@@ -23,7 +23,8 @@ impl From<Reason> for Cause {
 }
 
 impl Route {
-    /// Changes the state now (`!`, or no fetch is in flight). An answer still under way fails the gate.
+    /// Changes the state now (`!`, or no fetch is in flight). An answer still under way fails the
+    /// gate.
     pub(super) fn change(&mut self, state: State, cause: impl Into<Cause>, context: Context<'_>) {
         let state = self.possible(state, context);
         let from = self.endpoint(context);
@@ -82,7 +83,8 @@ impl Route {
         }
     }
 
-    /// A follower route under a fresh lease. Without epochs nobody fences a stale follower: trial leases only (F7).
+    /// A follower route under a fresh lease. Without epochs nobody fences a stale follower: trial
+    /// leases only (F7).
     pub(super) fn leased(&self, broker: BrokerId, trial: bool, context: Context<'_>) -> State {
         let hold = if trial || self.cluster.leadership.epoch.is_none() {
             Hold::Trial(Lease::trial(&self.settings, context.now))
@@ -118,8 +120,8 @@ impl Route {
         self.timers.clear(Timer::ProbeRetry);
     }
 
-    /// `Leader` takes the place of `Forced` at a leader that computes no hints anyway, and a leader nobody knows
-    /// can serve nobody.
+    /// `Leader` takes the place of `Forced` at a leader that computes no hints anyway, and a leader
+    /// nobody knows can serve nobody.
     fn possible(&self, state: State, context: Context<'_>) -> State {
         match (state, self.leader()) {
             (State::Leader | State::Forced { .. }, None) => State::Parked,
@@ -174,7 +176,8 @@ impl Route {
         }
     }
 
-    /// While a replica cools and another one of our rack is in sync, the leader may recommend that one.
+    /// While a replica cools and another one of our rack is in sync, the leader may recommend that
+    /// one.
     fn seek_alternative(&mut self, why: Why, context: Context<'_>) {
         if let Why::Cooldown(cooling) = why
             && self.has_alternative(cooling, context)

@@ -33,8 +33,8 @@ pub(super) enum LeaderAnswer {
     Unknown,
 }
 
-/// What an error of a follower calls for. It is never authority for reset, topic existence, authorization,
-/// truncation or corruption: the leader is asked.
+/// What an error of a follower calls for. It is never authority for reset, topic existence,
+/// authorization, truncation or corruption: the leader is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FollowerAnswer {
     /// 1: cool, the leader decides; never a reset.

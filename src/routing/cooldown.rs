@@ -1,4 +1,5 @@
-//! The cooldown ledger of one partition: which brokers it leaves alone, why and until when (routing.md 9.1).
+//! The cooldown ledger of one partition: which brokers it leaves alone, why and until when
+//! (routing.md 9.1).
 
 use std::time::Duration;
 
@@ -85,7 +86,8 @@ impl Fault {
     }
 }
 
-/// One reason for which one broker was left alone. Kept after its end, since the next one grows from it.
+/// One reason for which one broker was left alone. Kept after its end, since the next one grows
+/// from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Entry {
     broker: BrokerId,
@@ -159,7 +161,8 @@ impl Ledger {
         });
     }
 
-    /// The partition's metadata row changed: "not a replica" may be over, though not within its first second.
+    /// The partition's metadata row changed: "not a replica" may be over, though not within its
+    /// first second.
     pub(super) fn row_changed(&mut self, settings: &Settings, now: Moment) {
         if settings.cooldown_policy == CooldownPolicy::Fixed {
             return;
@@ -223,7 +226,8 @@ impl Ledger {
     }
 }
 
-/// Length of step `step`: half to whole of the doubled base, so that no draw retries a broken broker at once.
+/// Length of step `step`: half to whole of the doubled base, so that no draw retries a broken
+/// broker at once.
 fn length(fault: Fault, step: u32, settings: &Settings, draw: Draw) -> Duration {
     let max = settings.cooldown_max;
     if settings.cooldown_policy == CooldownPolicy::Fixed {

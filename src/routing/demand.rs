@@ -1,7 +1,8 @@
 //! Keeps what stands at the broker links in step with what the route wants.
 //!
-//! Transitions never send a fetch: they change the state, and this file compares what should stand at a link with
-//! what does. So there is one reading fetch at most, on the lane of the state, whatever the order of inputs.
+//! Transitions never send a fetch: they change the state, and this file compares what should stand
+//! at a link with what does. So there is one reading fetch at most, on the lane of the state,
+//! whatever the order of inputs.
 
 use super::output::{Demand, Output};
 use super::route::{Awaits, Context, Route};

@@ -29,12 +29,14 @@ pub enum Event {
         /// Fetch end now.
         to: Offset,
     },
-    /// The leader itself serves a batch that fails its checks. The batch policy decides; the position stays.
+    /// The leader itself serves a batch that fails its checks. The batch policy decides; the
+    /// position stays.
     CorruptBatch {
         /// Offset of the fetch.
         offset: Offset,
     },
-    /// The leader refuses for a reason that retrying alone does not mend. Told once until it serves again.
+    /// The leader refuses for a reason that retrying alone does not mend. Told once until it serves
+    /// again.
     Refused {
         /// The code.
         code: ErrorCode,

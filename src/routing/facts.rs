@@ -56,7 +56,8 @@ pub struct BrokerFacts {
     pub no_rack_link: Link,
     /// Control connection.
     pub control_link: Link,
-    /// Highest Fetch version both sides speak, as last negotiated; `None` before the first connection.
+    /// Highest Fetch version both sides speak, as last negotiated; `None` before the first
+    /// connection.
     pub fetch_version: Option<i16>,
     /// Whether its no-rack lane has dropped to Fetch v10.
     pub v10: bool,
@@ -92,8 +93,8 @@ impl BrokerFacts {
     }
 }
 
-/// The facts of all brokers; one table per thread, kept by its host, who applies every change **before** it hands
-/// the route machines the input that tells of it.
+/// The facts of all brokers; one table per thread, kept by its host, who applies every change
+/// **before** it hands the route machines the input that tells of it.
 #[derive(Clone, Debug, Default)]
 pub struct Brokers {
     known: BTreeMap<BrokerId, BrokerFacts>,

@@ -127,7 +127,8 @@ impl Route {
         }
     }
 
-    /// A leader of a moment ago may still expose a tail that is about to be truncated (KAFKA-14704).
+    /// A leader of a moment ago may still expose a tail that is about to be truncated
+    /// (KAFKA-14704).
     fn former_until(&self, broker: BrokerId, now: Moment) -> Option<Moment> {
         let (former, rose) = self.cluster.former?;
         let end = rose + self.settings.former_leader_hold;
@@ -210,8 +211,8 @@ impl Route {
         self.hints.ladder = None;
     }
 
-    /// H12: dial. At the leader nothing is fetched meanwhile, it would be the same hint again; elsewhere reading
-    /// goes on.
+    /// H12: dial. At the leader nothing is fetched meanwhile, it would be the same hint again;
+    /// elsewhere reading goes on.
     fn await_link(&mut self, hint: BrokerId, context: Context<'_>) {
         let since = context.now;
         self.pending = Some(Pending {
@@ -227,7 +228,8 @@ impl Route {
         });
     }
 
-    /// R11, R19: the hint is not followed. Records go on: at the leader without a rack, or from the follower.
+    /// R11, R19: the hint is not followed. Records go on: at the leader without a rack, or from the
+    /// follower.
     pub(super) fn refuse(
         &mut self,
         hint: BrokerId,
@@ -255,7 +257,8 @@ impl Route {
         self.follow_up(hint, why, context);
     }
 
-    /// What a refusal asks for beside the route: a refresh, a cooldown, a place in the queue of the breaker.
+    /// What a refusal asks for beside the route: a refresh, a cooldown, a place in the queue of the
+    /// breaker.
     fn follow_up(&mut self, hint: BrokerId, why: Why, context: Context<'_>) {
         let now = context.now;
         match why {

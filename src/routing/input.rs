@@ -10,8 +10,8 @@ use crate::ids::{
 };
 use crate::wire::api::fetch::Row;
 
-/// An input of the route machine. Everything about brokers travels in the facts argument; the inputs that name a
-/// broker only say that its facts changed.
+/// An input of the route machine. Everything about brokers travels in the facts argument; the
+/// inputs that name a broker only say that its facts changed.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Input {
     /// R1: the partition is ours from now on.
@@ -66,7 +66,8 @@ pub enum Input {
         /// Stamp of the fetch that ended without a row, or of the demand that was never sent.
         stamp: Stamp,
     },
-    /// What became of the records of the last [`Output::Deliver`]. Owed before any other row is handed in.
+    /// What became of the records of the last [`Output::Deliver`]. Owed before any other row is
+    /// handed in.
     ///
     /// [`Output::Deliver`]: super::Output::Deliver
     Indexed(Indexed),

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::settings::Settings;
 use crate::ids::{Draw, Moment};
 
-/// The right to read from one follower. Its deadlines are absolute and only an accepted hint or a probe renews
-/// them: the follower's own "stay" never does.
+/// The right to read from one follower. Its deadlines are absolute and only an accepted hint or a
+/// probe renews them: the follower's own "stay" never does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lease {
     /// When it was granted.
@@ -29,7 +29,8 @@ pub enum Hold {
 }
 
 impl Lease {
-    /// A full lease: the cap applies before the jitter, so that partitions hinted in one second ask apart.
+    /// A full lease: the cap applies before the jitter, so that partitions hinted in one second ask
+    /// apart.
     pub fn full(settings: &Settings, draw: Draw, now: Moment) -> Self {
         let jitter = settings.lease_jitter;
         let length = settings.metadata_max_age.min(settings.lease_max);

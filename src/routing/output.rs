@@ -14,7 +14,8 @@ use crate::wire::api::fetch::Aborted;
 /// An output of the route machine, to be carried out in order.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Output {
-    /// Fetch for this partition; stands until a row consumes it, or a later demand or withdrawal replaces it.
+    /// Fetch for this partition; stands until a row consumes it, or a later demand or withdrawal
+    /// replaces it.
     Want(Demand),
     /// Fetch no more for it on this lane. The answer of a fetch in flight may be dropped.
     Withdraw {
@@ -23,8 +24,8 @@ pub enum Output {
         /// Which lane.
         lane: Lane,
     },
-    /// Fetch no more for it on this lane, but hand in the row of a fetch in flight; with none in flight, or when it
-    /// ends without a row, answer [`Input::Drained`](super::Input::Drained).
+    /// Fetch no more for it on this lane, but hand in the row of a fetch in flight; with none in
+    /// flight, or when it ends without a row, answer [`Input::Drained`](super::Input::Drained).
     Drain {
         /// Whose lane.
         broker: BrokerId,
@@ -57,14 +58,16 @@ pub enum Output {
     },
     /// Refresh this partition's metadata; coalesced by the metadata actor.
     Refresh(Reason),
-    /// Ask the coordinator actor for an offset; answered by [`Input::Resolved`](super::Input::Resolved).
+    /// Ask the coordinator actor for an offset; answered by
+    /// [`Input::Resolved`](super::Input::Resolved).
     Resolve {
         /// Names the question.
         generation: PositionGeneration,
         /// What to resolve.
         what: Resolve,
     },
-    /// Ask the coordinator actor to validate a position; answered by [`Input::Validated`](super::Input::Validated).
+    /// Ask the coordinator actor to validate a position; answered by
+    /// [`Input::Validated`](super::Input::Validated).
     Validate {
         /// Names the question.
         generation: PositionGeneration,
@@ -165,6 +168,7 @@ pub enum Count {
     UnknownCode(i16),
     /// `route_validations_skipped`: epochs are unknown.
     ValidationSkipped,
-    /// `route_not_yet{rule}`: the input belongs to a rule this release does not carry out; nothing changed.
+    /// `route_not_yet{rule}`: the input belongs to a rule this release does not carry out; nothing
+    /// changed.
     NotYet(&'static str),
 }

@@ -21,8 +21,10 @@ use crate::ids::{
 
 /// Decides from which broker one partition is read.
 ///
-/// Give it one input, then drain [`poll_output`](Self::poll_output) until `None`; hand in [`Input::Tick`] when
-/// [`next_deadline`](Self::next_deadline) has passed. See the [module](super) for the duties of its host.
+/// Give it one input, then drain [`poll_output`](Self::poll_output) until `None`; hand in
+/// [`Input::Tick`] when
+/// [`next_deadline`](Self::next_deadline) has passed. See the [module](super) for the duties of
+/// its host.
 #[derive(Clone, Debug)]
 pub struct Route {
     pub(super) settings: Arc<Settings>,
@@ -179,7 +181,8 @@ impl Route {
         }
     }
 
-    /// Takes one input. `brokers` are the facts of this moment, the change the input tells of included.
+    /// Takes one input. `brokers` are the facts of this moment, the change the input tells of
+    /// included.
     pub fn handle(&mut self, input: Input, brokers: &Brokers, draw: Draw, now: Moment) {
         let context = Context { brokers, draw, now };
         match input {
@@ -239,7 +242,8 @@ impl Route {
         self.outputs.pop_front()
     }
 
-    /// When to hand in [`Input::Tick`]. An idle partition's deadlines are minutes away and may be judged late.
+    /// When to hand in [`Input::Tick`]. An idle partition's deadlines are minutes away and may be
+    /// judged late.
     pub fn next_deadline(&self) -> Option<Moment> {
         self.timers.next()
     }
@@ -337,8 +341,8 @@ impl Route {
             || self.ledger.remembers(broker)
     }
 
-    /// Whether `broker` may be read from as far as the ISR goes: a view of another epoch than the current one is
-    /// unknown and holds the leader alone.
+    /// Whether `broker` may be read from as far as the ISR goes: a view of another epoch than the
+    /// current one is unknown and holds the leader alone.
     pub fn in_isr_view(&self, broker: BrokerId) -> bool {
         let leader = self.cluster.leadership;
         leader.leader == Some(broker)

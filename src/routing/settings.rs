@@ -23,7 +23,8 @@ pub enum IsrPolicy {
     /// Nothing is read from a replica outside the ISR view.
     #[default]
     Require,
-    /// A hint outside the view is followed under a trial lease: for clusters whose lists are synthetic.
+    /// A hint outside the view is followed under a trial lease: for clusters whose lists are
+    /// synthetic.
     Advise,
 }
 

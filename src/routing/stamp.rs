@@ -5,7 +5,8 @@ use crate::ids::{
     TopicIncarnation,
 };
 
-/// What the broker was believed to be when the request was sent. Errors are judged by this, never by today's route.
+/// What the broker was believed to be when the request was sent. Errors are judged by this, never
+/// by today's route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// The leader of the partition.
@@ -21,7 +22,8 @@ pub enum Lane {
     Rack,
     /// Without a rack, so that the leader serves: `Forced` routes.
     NoRack,
-    /// Fetch v10, which knows no hints: `Forced` routes at a broker that hinted on its no-rack lane.
+    /// Fetch v10, which knows no hints: `Forced` routes at a broker that hinted on its no-rack
+    /// lane.
     V10,
 }
 

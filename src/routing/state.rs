@@ -19,7 +19,8 @@ pub enum State {
         /// Why, and for how long.
         hold: Hold,
     },
-    /// From the leader on the no-rack lane, which serves records whatever it would rather recommend.
+    /// From the leader on the no-rack lane, which serves records whatever it would rather
+    /// recommend.
     Forced {
         /// What forbids the rack lane.
         why: Why,
@@ -82,7 +83,8 @@ pub enum Position {
     Resolving,
     /// Fetching may go on.
     Ready,
-    /// The coordinator actor was asked whether our history still agrees with the leader's (KIP-320).
+    /// The coordinator actor was asked whether our history still agrees with the leader's
+    /// (KIP-320).
     Validating,
     /// Given up; only a seek or a new assignment helps.
     Halted,

@@ -132,7 +132,8 @@ fn a_renewed_lease_costs_one_probe_row_and_no_pause() {
     );
 }
 
-/// The leader's answer to the next probe is `hint`, while a fetch at 2 waits for records. Then ten records come.
+/// The leader's answer to the next probe is `hint`, while a fetch at 2 waits for records. Then ten
+/// records come.
 fn asked_again(hint: Option<BrokerId>) -> (Rig, Offset) {
     let (mut rig, _) = settled();
     let edit = RowEdit {

@@ -148,7 +148,8 @@ impl Broker {
     }
 }
 
-/// KIP-951 leadership of an error row, judged by the metadata machine whatever became of the row (gate G0).
+/// KIP-951 leadership of an error row, judged by the metadata machine whatever became of the row
+/// (gate G0).
 fn leadership(partition: &TopicPartition, stamp: &Stamp, row: &Row) -> Option<Hint> {
     let told = row.current_leader?;
     Some(Hint {

@@ -59,7 +59,8 @@ impl Breaker {
         self.actions.pop_front()
     }
 
-    /// A partition left the broker for a fault of the broker's; `routed` partitions are still routed there.
+    /// A partition left the broker for a fault of the broker's; `routed` partitions are still
+    /// routed there.
     pub(super) fn failed(
         &mut self,
         partition: TopicPartition,

@@ -62,7 +62,8 @@ pub enum Input {
         /// Highest Fetch version both sides speak.
         fetch_version: i16,
     },
-    /// A connection ended, or could not be opened. Every ticket on it is answered by this: no `Failed` follows.
+    /// A connection ended, or could not be opened. Every ticket on it is answered by this: no
+    /// `Failed` follows.
     LinkLost {
         /// Which.
         class: Class,

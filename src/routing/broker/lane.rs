@@ -105,8 +105,8 @@ impl FetchLane {
         self.flight.is_some()
     }
 
-    /// The next request, if one is due: demand stands, none is in flight, and those whose rows went out last have
-    /// wanted again, withdrawn, or had their time.
+    /// The next request, if one is due: demand stands, none is in flight, and those whose rows went
+    /// out last have wanted again, withdrawn, or had their time.
     pub(super) fn next_request(
         &mut self,
         ticket: Ticket,
@@ -169,7 +169,8 @@ impl FetchLane {
         })
     }
 
-    /// Judges an answer. Rows, if they count, are to be claimed before [`close_flight`](Self::close_flight).
+    /// Judges an answer. Rows, if they count, are to be claimed before
+    /// [`close_flight`](Self::close_flight).
     pub(super) fn answered(&mut self, ticket: Ticket, response: &Response, now: Moment) -> Landing {
         let Some(flight) = self.flight.filter(|flight| flight.ticket == ticket) else {
             return Landing::Unknown;
@@ -208,7 +209,8 @@ impl FetchLane {
         self.session.replace();
     }
 
-    /// The answer is read: the lane holds for those who got rows. Returns the drains that ended without one.
+    /// The answer is read: the lane holds for those who got rows. Returns the drains that ended
+    /// without one.
     pub(super) fn close_flight(
         &mut self,
         rows_counted: bool,
@@ -265,7 +267,8 @@ impl FetchLane {
         false
     }
 
-    /// Notes that nothing is to be fetched. True once that has lasted long enough to close the session.
+    /// Notes that nothing is to be fetched. True once that has lasted long enough to close the
+    /// session.
     pub(super) fn is_abandoned(&mut self, settings: &Settings, now: Moment) -> bool {
         if self.has_work() || self.flight.is_some() || !self.session.is_kept() {
             self.idle_since = None;

@@ -17,9 +17,9 @@ use crate::routing::stamp::{Lane, Stamp};
 
 /// Carries the demand of all routes to one broker, and its answers back.
 ///
-/// Give it inputs, then drain [`poll_output`](Self::poll_output) until `None`: a lot of demands handed in before the
-/// outputs are drained leaves in one request. Idle partitions cost nothing: an answer costs work per row in it, a
-/// request per partition that changed.
+/// Give it inputs, then drain [`poll_output`](Self::poll_output) until `None`: a lot of demands
+/// handed in before the outputs are drained leaves in one request. Idle partitions cost nothing: an
+/// answer costs work per row in it, a request per partition that changed.
 #[derive(Clone, Debug)]
 pub struct Broker {
     pub(super) id: BrokerId,
@@ -295,7 +295,8 @@ impl Broker {
             }
         }
         if class == Class::NoRack && self.no_rack.is_v10() {
-            // The broker may have forgotten why: the next connection starts at the negotiated version.
+            // The broker may have forgotten why: the next connection starts at the negotiated
+            // version.
             self.set_v10(false);
         }
         if !idle {

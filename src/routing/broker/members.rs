@@ -106,7 +106,8 @@ impl Members {
         !self.owing.is_empty()
     }
 
-    /// Enters or replaces a demand. `flight` is the Fetch in flight, `next` the ticket of the next one.
+    /// Enters or replaces a demand. `flight` is the Fetch in flight, `next` the ticket of the next
+    /// one.
     pub(super) fn want(
         &mut self,
         partition: &TopicPartition,
@@ -160,8 +161,8 @@ impl Members {
         }
     }
 
-    /// Takes a demand back. `keep` keeps its flight's row welcome. Returns the stamp to drain at once, if nothing
-    /// of it is in flight.
+    /// Takes a demand back. `keep` keeps its flight's row welcome. Returns the stamp to drain at
+    /// once, if nothing of it is in flight.
     pub(super) fn take_back(
         &mut self,
         partition: &TopicPartition,
@@ -268,7 +269,8 @@ impl Members {
         self.leaving.extend(owing);
     }
 
-    /// A full request was answered: whose row is missing is not in the session, and is asked for again.
+    /// A full request was answered: whose row is missing is not in the session, and is asked for
+    /// again.
     pub(super) fn discard_missing(&mut self, ticket: Ticket) {
         for (partition, member) in &mut self.by_partition {
             if member.want.is_some() && member.since <= ticket {

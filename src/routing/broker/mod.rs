@@ -1,14 +1,17 @@
-//! The link to one broker: who wants what from it, and how that becomes Fetch requests (metadata.md 12).
+//! The link to one broker: who wants what from it, and how that becomes Fetch requests (metadata.md
+//! 12).
 //!
 //! # Duties of the host of a link
 //!
-//! * Carry out [`Output::Send`] on the connection of its class and hand the answer back under its ticket; when the
-//!   connection ends, [`Input::LinkLost`] alone tells of all its tickets. One Fetch per lane is in flight at a time.
-//! * Put link, version, breaker and v10 facts into the [`Brokers`](crate::routing::Brokers) table of every thread
-//!   before the routes concerned hear of them.
+//! * Carry out [`Output::Send`] on the connection of its class and hand the answer back under its
+//!   ticket; when the connection ends, [`Input::LinkLost`] alone tells of all its tickets. One
+//!   Fetch per lane is in flight at a time.
+//! * Put link, version, breaker and v10 facts into the [`Brokers`](crate::routing::Brokers) table
+//!   of every thread before the routes concerned hear of them.
 //! * Hand in a lot of demands before draining [`Broker::poll_output`]: they leave in one request.
-//! * A row consumes its demand. The lane's next Fetch waits until every partition that got a row has wanted again or
-//!   withdrawn, at most `fetch.max.wait.ms`; then who still has no room leaves the session.
+//! * A row consumes its demand. The lane's next Fetch waits until every partition that got a row
+//!   has wanted again or withdrawn, at most `fetch.max.wait.ms`; then who still has no room leaves
+//!   the session.
 //! * Raise [`Input::Muted`] when any connection of the broker reports a throttle (KIP-219).
 
 mod answer;

@@ -18,7 +18,8 @@ pub enum Output {
         /// Names it.
         ticket: Ticket,
     },
-    /// The connection is to be closed: a Fetch went unanswered past its time, or the breaker wants it so.
+    /// The connection is to be closed: a Fetch went unanswered past its time, or the breaker wants
+    /// it so.
     Hangup(Class),
     /// Open this connection.
     Dial(Class),
@@ -49,7 +50,8 @@ pub enum Output {
         /// The row.
         row: Row,
     },
-    /// The probe got no answer, for [`routing::Input::ProbeFailed`](crate::routing::Input::ProbeFailed).
+    /// The probe got no answer, for
+    /// [`routing::Input::ProbeFailed`](crate::routing::Input::ProbeFailed).
     ProbeFailed {
         /// Whose probe.
         partition: TopicPartition,
@@ -65,11 +67,14 @@ pub enum Output {
         /// Why.
         reason: Reason,
     },
-    /// The breaker changed: update the facts of all threads; when it opened, tell the routes concerned.
+    /// The breaker changed: update the facts of all threads; when it opened, tell the routes
+    /// concerned.
     Breaker(Breaker),
-    /// This partition may probe its leader about us, for [`routing::Input::Readmitted`](crate::routing::Input::Readmitted).
+    /// This partition may probe its leader about us, for
+    /// [`routing::Input::Readmitted`](crate::routing::Input::Readmitted).
     Permit(TopicPartition),
-    /// The no-rack lane went to v10 (`true`) or back: update the facts, tell the forced routes led by this broker.
+    /// The no-rack lane went to v10 (`true`) or back: update the facts, tell the forced routes led
+    /// by this broker.
     V10(bool),
     /// Something worth counting.
     Count(Count),

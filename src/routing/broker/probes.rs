@@ -163,7 +163,8 @@ impl Probes {
         failed
     }
 
-    /// There is no connection: questions wait for it no longer than for an answer. True once that time is over.
+    /// There is no connection: questions wait for it no longer than for an answer. True once that
+    /// time is over.
     pub(super) fn is_out_of_patience(&mut self, settings: &Settings, now: Moment) -> bool {
         if self.queue.is_empty() {
             self.patience = None;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::ids::Moment;
 use crate::wire::ErrorCode;
 
-/// Where a session stands. It advances by good answers only: a request that got none did not happen.
+/// Where a session stands. It advances by good answers only: a request that got none did not
+/// happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// None yet: create one.
@@ -158,7 +159,8 @@ impl Session {
                 self.replace();
                 Outcome::Restart("topic_ids")
             }
-            // A number, not an enum: whatever else a broker says of the whole request, no row of it counts.
+            // A number, not an enum: whatever else a broker says of the whole request, no row of it
+            // counts.
             ErrorCode(_) => {
                 self.replace();
                 Outcome::Restart("error")
@@ -176,7 +178,8 @@ impl Session {
         self.restart(state);
     }
 
-    /// An empty answer under a throttle says nothing about a full request: create the session anew (KIP-219).
+    /// An empty answer under a throttle says nothing about a full request: create the session anew
+    /// (KIP-219).
     pub(super) fn create_again(&mut self) {
         self.restart(State::Fresh);
     }

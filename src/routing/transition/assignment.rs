@@ -71,8 +71,8 @@ impl Route {
         !self.gates.paused && self.gates.room
     }
 
-    /// Reading goes on after a stop. A lease that ran out meanwhile is asked about first, so that a storm of
-    /// resumes does not become a bulk read from the leader.
+    /// Reading goes on after a stop. A lease that ran out meanwhile is asked about first, so that a
+    /// storm of resumes does not become a bulk read from the leader.
     fn on_readable(&mut self, was_readable: bool, context: Context<'_>) {
         if was_readable || !self.is_readable() {
             return;

@@ -116,8 +116,8 @@ impl Route {
         }
     }
 
-    /// R26: the same offset is fetched at the leader, whose answer counts. The broker's log start, if it gave one
-    /// ahead of us, tells when it will be in range again.
+    /// R26: the same offset is fetched at the leader, whose answer counts. The broker's log start,
+    /// if it gave one ahead of us, tells when it will be in range again.
     fn on_follower_range(&mut self, broker: BrokerId, row: &Row, context: Context<'_>) {
         self.cool(broker, Fault::Range, context);
         if let Some(start) = row.log_start.filter(|start| *start > self.fetch_end) {
@@ -126,7 +126,8 @@ impl Route {
         self.leave(broker, Reason::Cooldown(Fault::Range), context);
     }
 
-    /// R24: a replica that lags behind metadata or log gets a second in all, then the leader serves for a while.
+    /// R24: a replica that lags behind metadata or log gets a second in all, then the leader serves
+    /// for a while.
     fn on_follower_lags(&mut self, broker: BrokerId, context: Context<'_>) {
         let since = *self.retry.not_yet_since.get_or_insert(context.now);
         let end = since + self.settings.not_yet_max;
@@ -164,7 +165,8 @@ impl Route {
         self.back_off_error(context);
     }
 
-    /// R27: our epoch is old. Nothing is fetched until a newer leader is known and has validated the position.
+    /// R27: our epoch is old. Nothing is fetched until a newer leader is known and has validated
+    /// the position.
     fn fence(&mut self, context: Context<'_>) {
         self.gates.fenced = true;
         self.emit(Output::Refresh(cluster::Reason::NotLeader));

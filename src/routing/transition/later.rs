@@ -1,4 +1,5 @@
-//! Rules of refuge, hedge and watchdogs: explicit arms that keep the state and show in `route_not_yet{rule}`.
+//! Rules of refuge, hedge and watchdogs: explicit arms that keep the state and show in
+//! `route_not_yet{rule}`.
 
 use crate::routing::route::Route;
 use crate::routing::state::State;

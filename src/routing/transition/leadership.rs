@@ -33,7 +33,8 @@ impl Route {
         }
     }
 
-    /// A higher epoch: what the last leader said of its log, and what we still wanted to ask it, is void.
+    /// A higher epoch: what the last leader said of its log, and what we still wanted to ask it, is
+    /// void.
     fn note_rise(&mut self, old: Leadership, now: Moment) {
         let moved = old.leader.filter(|leader| Some(*leader) != self.leader());
         self.cluster.former = moved.map(|leader| (leader, now)).or(self.cluster.former);

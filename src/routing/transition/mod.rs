@@ -1,5 +1,5 @@
-//! The transition table of routing.md 4.3, one file per kind of input. Every rule that treats the states apart
-//! names all of them.
+//! The transition table of routing.md 4.3, one file per kind of input. Every rule that treats the
+//! states apart names all of them.
 
 mod assignment;
 mod error;

@@ -23,7 +23,8 @@ impl Route {
         });
     }
 
-    /// V: ask the leader whether our history is still its own. Skipped, and counted, without epochs to compare.
+    /// V: ask the leader whether our history is still its own. Skipped, and counted, without epochs
+    /// to compare.
     ///
     /// `told` is a divergence that a Fetch row brought up.
     pub(in crate::routing) fn validate(&mut self, told: Option<(LeaderEpoch, Offset)>) {
@@ -98,8 +99,8 @@ impl Route {
         }
     }
 
-    /// The leader's bounds hold the offset its Fetch refused: ask again; the second time without the epoch, which
-    /// its cache may not know (F11); then slowly.
+    /// The leader's bounds hold the offset its Fetch refused: ask again; the second time without
+    /// the epoch, which its cache may not know (F11); then slowly.
     fn on_inside(&mut self, context: Context<'_>) {
         self.retry.inside = self.retry.inside.saturating_add(1);
         match self.retry.inside {

@@ -201,7 +201,8 @@ impl Route {
         }
     }
 
-    /// routing.md 12: a divergence is a question for the leader; told by the leader it is half the answer.
+    /// routing.md 12: a divergence is a question for the leader; told by the leader it is half the
+    /// answer.
     fn on_divergence(
         &mut self,
         stamp: &Stamp,

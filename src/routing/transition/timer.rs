@@ -11,7 +11,8 @@ use crate::routing::timer::Timer;
 
 impl Route {
     pub(in crate::routing) fn on_tick(&mut self, context: Context<'_>) {
-        // Each expiry stops its timer and none sets one that is due already, but for the first alternative probe.
+        // Each expiry stops its timer and none sets one that is due already, but for the first
+        // alternative probe.
         for _ in 0..EXPIRIES_MAX {
             match self.timers.expire(context.now) {
                 Some(timer) => self.on_expired(timer, context),
@@ -36,8 +37,9 @@ impl Route {
         }
     }
 
-    /// R34: nobody confirmed the lease. If the leader cannot be reached, what the follower has is still right at
-    /// this epoch, and moving to an unreachable broker would be self-inflicted starvation.
+    /// R34: nobody confirmed the lease. If the leader cannot be reached, what the follower has is
+    /// still right at this epoch, and moving to an unreachable broker would be self-inflicted
+    /// starvation.
     fn on_hard_stop(&mut self, context: Context<'_>) {
         match self.state {
             State::Parked | State::Leader | State::Forced { .. } => {}

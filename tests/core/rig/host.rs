@@ -2,19 +2,15 @@
 
 use std::sync::Arc;
 
-use nearside::cluster::{self, Diff, LinkState, Snapshot, Target, Want};
-use nearside::ids::{
-    AssignmentEpoch, BrokerId, LeaderEpoch, Moment, Offset, PositionGeneration, TopicPartition,
-};
+use nearside::cluster::{self, LinkState, Target};
+use nearside::ids::{BrokerId, Moment, Offset, PositionGeneration, TopicPartition};
 use nearside::routing::broker::{self, Broker, Ticket};
-use nearside::routing::{
-    self, Assigned, Class, Found, Input, Leadership, Link, LinkChange, Output, Resolve, Verdict,
-};
+use nearside::routing::{self, Class, Input, Link, LinkChange, Output};
 use nearside::wire::api;
-use nearside::wire::{self, Completion, Request, Response, Token};
+use nearside::wire::{self, Request, Token};
 
+use super::Rig;
 use super::net::{News, Wire};
-use super::{Reader, Rig};
 
 /// What a request was sent for.
 #[derive(Debug)]
@@ -24,33 +20,6 @@ pub(crate) enum Purpose {
     Validate(TopicPartition, PositionGeneration, Offset),
     Resolve(TopicPartition, PositionGeneration),
     Hello,
-}
-
-/// What metadata says of a partition, for its first route.
-pub(crate) fn assigned(
-    snapshot: &Snapshot,
-    partition: &TopicPartition,
-    assignment: AssignmentEpoch,
-    offset: i64,
-) -> Assigned {
-    let topic = snapshot.topic(&partition.topic).unwrap();
-    let row = snapshot.partition(partition).unwrap();
-    Assigned {
-        assignment,
-        incarnation: topic.incarnation,
-        topic_id: topic.id,
-        leadership: Leadership {
-            leader: row.leader(),
-            epoch: row.floor,
-            addressable: row.addressable,
-        },
-        isr: row.isr.clone(),
-        isr_epoch: row.isr_epoch,
-        replicas: row.replicas.clone(),
-        version: snapshot.version(),
-        position: Some((Offset(offset), None)),
-        paused: false,
-    }
 }
 
 impl Rig {
@@ -230,25 +199,29 @@ impl Rig {
                     self.refresh(partition, reason);
                 }
             }
-            broker::Output::Breaker(view) => {
-                self.brokers.entry(broker).breaker = view;
-                if matches!(view, routing::Breaker::Open(_)) {
-                    self.tell_concerned(broker, &Input::BreakerOpened { broker });
-                }
-            }
+            broker::Output::Breaker(view) => self.on_breaker(broker, view),
             broker::Output::Permit(partition) => {
                 self.route_input(&partition, Input::Readmitted { broker });
             }
-            broker::Output::V10(v10) => {
-                self.brokers.entry(broker).v10 = v10;
-                let input = match v10 {
-                    true => Input::LaneDropped { broker },
-                    false => Input::LaneRestored { broker },
-                };
-                self.tell_concerned(broker, &input);
-            }
+            broker::Output::V10(v10) => self.on_v10(broker, v10),
             broker::Output::Count(count) => self.link_counts.push((broker, count)),
         }
+    }
+
+    fn on_breaker(&mut self, broker: BrokerId, view: routing::Breaker) {
+        self.brokers.entry(broker).breaker = view;
+        if matches!(view, routing::Breaker::Open(_)) {
+            self.tell_concerned(broker, &Input::BreakerOpened { broker });
+        }
+    }
+
+    fn on_v10(&mut self, broker: BrokerId, v10: bool) {
+        self.brokers.entry(broker).v10 = v10;
+        let input = match v10 {
+            true => Input::LaneDropped { broker },
+            false => Input::LaneRestored { broker },
+        };
+        self.tell_concerned(broker, &input);
     }
 
     fn on_news(&mut self, news: News) {
@@ -318,137 +291,7 @@ impl Rig {
         }
     }
 
-    fn on_completed(&mut self, _wire: Wire, completion: Completion) {
-        let purpose = self.purposes.remove(&completion.token.0).unwrap();
-        let (now, draw) = (self.now, self.sample());
-        match (purpose, completion.result) {
-            (Purpose::Metadata(token), Ok(Response::Metadata(answer))) => {
-                let answer = Box::new(answer);
-                self.metadata
-                    .handle(cluster::Input::Response { token, answer }, draw, now);
-            }
-            (Purpose::Metadata(token), _) => {
-                self.metadata
-                    .handle(cluster::Input::Failed { token }, draw, now);
-            }
-            (Purpose::Fetch(broker, ticket), Ok(Response::Fetch(response))) => {
-                self.link_input(broker, broker::Input::Answered { ticket, response });
-            }
-            (Purpose::Fetch(broker, ticket), _) => {
-                self.link_input(broker, broker::Input::Failed { ticket });
-            }
-            (Purpose::Validate(partition, generation, end), result) => {
-                let verdict = verdict(result.ok(), end);
-                self.route_input(
-                    &partition,
-                    Input::Validated {
-                        generation,
-                        verdict,
-                    },
-                );
-            }
-            (Purpose::Resolve(partition, generation), result) => {
-                let found = found(result.ok());
-                self.route_input(&partition, Input::Resolved { generation, found });
-            }
-            (Purpose::Hello, _) => {}
-        }
-    }
-
-    fn on_metadata(&mut self, output: cluster::Output) {
-        match output {
-            cluster::Output::SendMetadata { to, request, token } => {
-                let broker = match to {
-                    Target::Bootstrap(index) => BrokerId(i32::try_from(index).unwrap() + 1),
-                    Target::Broker(broker) => broker,
-                };
-                let wire = (broker, wire::Class::Control);
-                self.send(wire, request.into(), Purpose::Metadata(token));
-            }
-            cluster::Output::Publish(snapshot) => {
-                for known in snapshot.brokers() {
-                    let facts = self.brokers.entry(known.id);
-                    facts.rack = known.rack.clone();
-                    facts.addressable = true;
-                }
-            }
-            cluster::Output::Diff(diff) => self.on_diff(diff),
-            cluster::Output::WaiterDone(_)
-            | cluster::Output::Rebootstrap
-            | cluster::Output::Counted(_) => {}
-        }
-    }
-
-    fn on_diff(&mut self, diff: Diff) {
-        match diff {
-            Diff::LeaderChanged {
-                partition,
-                leader,
-                epoch,
-                addressable,
-                ..
-            } => {
-                let leadership = Leadership {
-                    leader,
-                    epoch,
-                    addressable,
-                };
-                self.tell(&partition, Input::LeaderChanged(leadership));
-            }
-            Diff::LeaderLost { partition, .. } => self.tell(&partition, Input::LeaderLost),
-            Diff::IsrChanged {
-                partition,
-                isr,
-                isr_epoch,
-                ..
-            } => {
-                self.tell(
-                    &partition,
-                    Input::IsrChanged {
-                        isr,
-                        epoch: isr_epoch,
-                    },
-                );
-            }
-            Diff::ReplicasChanged {
-                partition,
-                replicas,
-                offline,
-                ..
-            } => {
-                self.tell(&partition, Input::ReplicasChanged { replicas, offline });
-            }
-            Diff::MetadataVersion { version } => {
-                let watching = |reader: &Reader| reader.route.watches_versions();
-                let readers = self.readers.iter().filter(|(_, reader)| watching(reader));
-                let watching: Vec<_> = readers.map(|(partition, _)| partition.clone()).collect();
-                for partition in watching {
-                    self.tell(&partition, Input::MetadataVersion(version));
-                }
-            }
-            Diff::EndpointChanged { .. }
-            | Diff::BrokerAdded { .. }
-            | Diff::BrokerRemoved { .. }
-            | Diff::TopicRecreated { .. }
-            | Diff::TopicUnconfirmed { .. }
-            | Diff::TopicGone { .. }
-            | Diff::TopicError { .. }
-            | Diff::PartitionsAdded { .. }
-            | Diff::EpochRegressed { .. }
-            | Diff::RebootstrapStarted { .. }
-            | Diff::RebootstrapEnded
-            | Diff::ClusterChanged { .. }
-            | Diff::HintEndpointDistrusted { .. } => {}
-        }
-    }
-
-    fn tell(&mut self, partition: &TopicPartition, input: Input) {
-        if self.readers.contains_key(partition) {
-            self.route_input(partition, input);
-        }
-    }
-
-    fn tell_concerned(&mut self, broker: BrokerId, input: &Input) {
+    pub(super) fn tell_concerned(&mut self, broker: BrokerId, input: &Input) {
         let concerned = self
             .readers
             .iter()
@@ -459,7 +302,7 @@ impl Rig {
         }
     }
 
-    fn link_input(&mut self, broker: BrokerId, input: broker::Input) {
+    pub(super) fn link_input(&mut self, broker: BrokerId, input: broker::Input) {
         let (now, draw) = (self.now, self.sample());
         let settings = &self.link_settings;
         let link = self.links.entry(broker);
@@ -473,7 +316,7 @@ impl Rig {
         outputs.next()
     }
 
-    fn send(&mut self, wire: Wire, request: Request, purpose: Purpose) {
+    pub(super) fn send(&mut self, wire: Wire, request: Request, purpose: Purpose) {
         let (now, draw) = (self.now, self.sample());
         self.next_token += 1;
         self.purposes.insert(self.next_token, purpose);
@@ -488,100 +331,6 @@ impl Rig {
             software_version: "0".to_owned(),
         };
         self.send(wire, request.into(), Purpose::Hello);
-    }
-
-    fn refresh(&mut self, partition: TopicPartition, reason: cluster::Reason) {
-        let (now, draw) = (self.now, self.sample());
-        let leadership = self.readers[&partition].route.leadership();
-        let prefer = leadership
-            .leader
-            .filter(|_| reason == cluster::Reason::OutsideIsr);
-        let wants = vec![Want::Leader {
-            partition,
-            failed: None,
-        }];
-        let input = cluster::Input::Refresh {
-            reason,
-            wants,
-            prefer,
-            waiter: None,
-        };
-        self.metadata.handle(input, draw, now);
-    }
-
-    fn validate(
-        &mut self,
-        partition: TopicPartition,
-        generation: PositionGeneration,
-        offset: Offset,
-        epoch: LeaderEpoch,
-        leader_epoch: Option<LeaderEpoch>,
-    ) {
-        let leader = self.readers[&partition].route.leadership().leader.unwrap();
-        let row = api::offset_for_leader_epoch::Partition {
-            topic: partition.topic.clone(),
-            partition: partition.partition,
-            current_leader_epoch: leader_epoch,
-            leader_epoch: epoch,
-        };
-        let request = api::offset_for_leader_epoch::Request {
-            partitions: vec![row],
-        };
-        let purpose = Purpose::Validate(partition, generation, offset);
-        self.send((leader, wire::Class::Control), request.into(), purpose);
-    }
-
-    fn resolve(
-        &mut self,
-        partition: TopicPartition,
-        generation: PositionGeneration,
-        _what: Resolve,
-    ) {
-        let leader = self.readers[&partition].route.leadership();
-        let row = api::list_offsets::Partition {
-            topic: partition.topic.clone(),
-            partition: partition.partition,
-            current_leader_epoch: leader.epoch,
-            at: api::list_offsets::At::Earliest,
-        };
-        let request = api::list_offsets::Request {
-            isolation: api::Isolation::ReadUncommitted,
-            partitions: vec![row],
-            timeout: std::time::Duration::from_secs(1),
-        };
-        let purpose = Purpose::Resolve(partition, generation);
-        self.send(
-            (leader.leader.unwrap(), wire::Class::Control),
-            request.into(),
-            purpose,
-        );
-    }
-}
-
-fn verdict(response: Option<Response>, end: Offset) -> Verdict {
-    let Some(Response::OffsetForLeaderEpoch(response)) = response else {
-        return Verdict::Unknown;
-    };
-    match response.partitions[0].end_offset {
-        Some(told) if told < end => Verdict::Truncated {
-            to: told,
-            epoch: response.partitions[0].leader_epoch,
-        },
-        Some(_) => Verdict::Agrees,
-        None => Verdict::Unknown,
-    }
-}
-
-/// The rig resets to the earliest offset.
-fn found(response: Option<Response>) -> Found {
-    let Some(Response::ListOffsets(response)) = response else {
-        return Found::Nothing;
-    };
-    let row = &response.partitions[0];
-    Found::Offset {
-        offset: row.offset.unwrap(),
-        epoch: row.leader_epoch,
-        source: routing::Source::Reset,
     }
 }
 

@@ -1,11 +1,13 @@
-//! The virtual-time rig: routes, broker links, metadata and connections of nearside against the embedded cluster.
+//! The virtual-time rig: routes, broker links, metadata and connections of nearside against the
+//! embedded cluster.
 //!
-//! It is what the actors are, without actors: every output is carried out in order, every answer travels half a
-//! round trip, and time moves from deadline to deadline. After each step the invariants of routing.md 19 are
-//! checked, so a scenario only has to tell its own story.
+//! It is what the actors are, without actors: every output is carried out in order, every answer
+//! travels half a round trip, and time moves from deadline to deadline. After each step the
+//! invariants of routing.md 19 are checked, so a scenario only has to tell its own story.
 
 mod host;
 mod net;
+mod questions;
 mod reader;
 
 use std::collections::BTreeMap;
@@ -55,7 +57,8 @@ pub(crate) fn partition() -> TopicPartition {
 }
 
 impl Rig {
-    /// Three brokers in racks a, b, c; `orders-0` led by 1 at epoch 5 with replicas 1, 2, 3; `client.rack=b`.
+    /// Three brokers in racks a, b, c; `orders-0` led by 1 at epoch 5 with replicas 1, 2, 3;
+    /// `client.rack=b`.
     pub(crate) fn new() -> Self {
         Self::with(|_| {}, |_| {})
     }
@@ -117,7 +120,8 @@ impl Rig {
         self.cluster().preload(&partition(), bytes).unwrap();
     }
 
-    /// Assigns the partition at offset 0 and runs until metadata is there and the first answers came.
+    /// Assigns the partition at offset 0 and runs until metadata is there and the first answers
+    /// came.
     pub(crate) fn assign(&mut self) {
         self.assign_at(0);
     }
@@ -176,7 +180,8 @@ impl Rig {
 
     fn begin(&mut self, offset: i64) {
         let assignment = AssignmentEpoch(self.reader().route.generation().0 + 1);
-        let assigned = host::assigned(self.metadata.snapshot(), &partition(), assignment, offset);
+        let assigned =
+            questions::assigned(self.metadata.snapshot(), &partition(), assignment, offset);
         self.input(Input::Assigned(assigned));
     }
 

@@ -1,5 +1,5 @@
-//! Connections in virtual time: nearside's own connection machines on one side, the embedded cluster on the other,
-//! half a round trip between them.
+//! Connections in virtual time: nearside's own connection machines on one side, the embedded
+//! cluster on the other, half a round trip between them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -1,4 +1,5 @@
-//! One partition of the rig: its route, what came out of it, and the invariants that must hold all the while.
+//! One partition of the rig: its route, what came out of it, and the invariants that must hold all
+//! the while.
 
 use nearside::cluster;
 use nearside::ids::{LeaderEpoch, Moment, Offset, PositionGeneration, RouteGeneration};
