@@ -126,22 +126,22 @@ impl Job {
 }
 
 impl Opening {
-    /// Takes batches in; those to be inflated elsewhere are returned.
-    ///
-    /// # Errors
-    ///
-    /// The first batch that cannot be inflated here; what came before it is kept.
+    /// Takes batches in, up to the first that cannot be inflated here; those to be inflated elsewhere are returned
+    /// with that failure.
     pub(crate) fn push(
         &mut self,
         views: Vec<BatchView>,
         bytes_max: usize,
-    ) -> Result<Vec<Job>, BatchError> {
+    ) -> (Vec<Job>, Option<BatchError>) {
         let mut jobs = Vec::new();
         for view in views {
             if !view.is_compressed() {
                 self.waiting.push_back(Slot::Open(view));
             } else if view.size() <= INLINE_BYTES_MAX {
-                self.waiting.push_back(Slot::Open(view.inflate(bytes_max)?));
+                match view.inflate(bytes_max) {
+                    Ok(view) => self.waiting.push_back(Slot::Open(view)),
+                    Err(error) => return (jobs, Some(error)),
+                }
             } else {
                 self.last_ticket += 1;
                 self.waiting.push_back(Slot::Elsewhere(self.last_ticket));
@@ -152,7 +152,7 @@ impl Opening {
                 });
             }
         }
-        Ok(jobs)
+        (jobs, None)
     }
 
     /// Puts an inflated batch in its place. One that was given up meanwhile is dropped.
@@ -180,6 +180,11 @@ impl Opening {
             }
         }
         views
+    }
+
+    /// Whether everything taken in has gone on.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
     }
 
     /// Gives everything up, for a position that moved.

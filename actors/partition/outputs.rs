@@ -97,18 +97,11 @@ impl PartitionActor {
         if self.draining {
             return;
         }
-        let failed = match self
-            .opening
-            .push(index.views, self.thread.inflated_bytes_max)
-        {
-            Ok(jobs) => {
-                for job in jobs {
-                    self.inflate_elsewhere(job, ctx);
-                }
-                None
-            }
-            Err(error) => Some(error),
-        };
+        let bytes_max = self.thread.inflated_bytes_max;
+        let (jobs, failed) = self.opening.push(index.views, bytes_max);
+        for job in jobs {
+            self.inflate_elsewhere(job, ctx);
+        }
         self.deliver_ready(failed, ctx);
     }
 
