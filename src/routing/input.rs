@@ -80,6 +80,12 @@ pub enum Input {
         /// How.
         change: LinkChange,
     },
+    /// R28: the host of `broker`'s link started again: nothing asked of it before is remembered there, and its
+    /// breaker is closed.
+    LinkRestarted {
+        /// Whose link.
+        broker: BrokerId,
+    },
     /// R30: the breaker of `broker` opened.
     BreakerOpened {
         /// Whose breaker.

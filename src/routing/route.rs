@@ -212,6 +212,7 @@ impl Route {
             } => {
                 self.on_link_changed(broker, class, change, context);
             }
+            Input::LinkRestarted { broker } => self.on_link_restarted(broker, context),
             Input::BreakerOpened { broker } => self.on_breaker_opened(broker, context),
             Input::Readmitted { broker } => self.on_readmitted(broker, context),
             Input::Resolved { generation, found } => self.on_resolved(generation, found, context),

@@ -4,6 +4,7 @@ use crate::cluster;
 use crate::ids::BrokerId;
 use crate::routing::change::Cause;
 use crate::routing::cooldown::Fault;
+use crate::routing::demand::Registered;
 use crate::routing::event::Reason;
 use crate::routing::facts::Class;
 use crate::routing::hint::Source;
@@ -11,7 +12,7 @@ use crate::routing::input::LinkChange;
 use crate::routing::output::Output;
 use crate::routing::route::{Awaits, Context, Route};
 use crate::routing::stamp::Lane;
-use crate::routing::state::{State, Until, Why, Wish};
+use crate::routing::state::{Probe, State, Until, Why, Wish};
 use crate::routing::timer::Timer;
 
 impl Route {
@@ -97,6 +98,29 @@ impl Route {
             State::Follower { .. } => self.cool_and_leave(broker, Fault::Transport, context),
         }
         self.emit(Output::Refresh(cluster::Reason::LinkLost));
+    }
+
+    /// What stood at the link is gone with its former life: it is asked for again, and nothing that would have come
+    /// from there is waited for.
+    pub(in crate::routing) fn on_link_restarted(&mut self, broker: BrokerId, context: Context<'_>) {
+        if self.registered.place().is_some_and(|(at, _)| at == broker) {
+            self.registered = Registered::None;
+            self.apply_deferred(context);
+        }
+        if let (Probe::InFlight(_, wish), Some((asked, _))) = (self.probe, self.probed) {
+            if asked == broker {
+                self.probe = Probe::Wanted(wish);
+            }
+        }
+        self.on_dial_failed(broker, Class::Rack, context);
+        match self.state {
+            State::Forced {
+                why: Why::Cooldown(cooling),
+                until: Until::Permit,
+                ..
+            } if cooling == broker => self.on_readmitted(broker, context),
+            State::Forced { .. } | State::Parked | State::Leader | State::Follower { .. } => {}
+        }
     }
 
     /// A replica that was being dialled cannot be reached: it cools, records go on where they are.
