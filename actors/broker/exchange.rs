@@ -4,7 +4,9 @@ use actix::prelude::{Recipient, SendError};
 
 use super::messages::{Answer, Exchange};
 use super::{BrokerLink, broker};
-use crate::wire::{Class, Completion, Request, Token};
+use crate::wire::{
+    ApiKey, Class, Completion, Outcome, Request, RequestError, RequestFailure, Token,
+};
 
 /// Who waits for a token.
 pub(super) enum Waiting {
@@ -12,6 +14,7 @@ pub(super) enum Waiting {
     Fetch(broker::Ticket),
     /// Another actor.
     Exchange {
+        api: ApiKey,
         token: u64,
         reply: Recipient<Answer>,
     },
@@ -26,7 +29,8 @@ impl BrokerLink {
             token,
             reply,
         } = exchange;
-        self.send(class, request, Waiting::Exchange { token, reply });
+        let api = request.api();
+        self.send(class, request, Waiting::Exchange { api, token, reply });
     }
 
     /// Sends a request over the connection of its class.
@@ -67,5 +71,30 @@ impl BrokerLink {
             }
         }
         self.answers.is_empty()
+    }
+}
+
+/// A link that ends, however it does, leaves nobody waiting.
+impl Drop for BrokerLink {
+    fn drop(&mut self) {
+        for (own, waiting) in std::mem::take(&mut self.waiting) {
+            let Waiting::Exchange { api, token, reply } = waiting else {
+                continue;
+            };
+            let error = RequestError {
+                outcome: Outcome::Unknown,
+                reason: RequestFailure::Disconnected,
+            };
+            let completion = Completion {
+                token: Token(own),
+                api,
+                version: None,
+                result: Err(error),
+                round_trip: None,
+            };
+            self.answer(reply, token, completion);
+        }
+        // Who has no room now learns of it by its own deadline.
+        self.send_answers();
     }
 }

@@ -23,6 +23,8 @@ pub(crate) enum LinkLot {
     Drain(DrainReason),
     /// The link is no longer needed.
     Stop,
+    /// Panic.
+    Crash,
 }
 
 /// A request to be carried to the broker. It is answered exactly once.

@@ -25,7 +25,7 @@ use super::entropy::Entropy;
 use super::mailbox::Outbox;
 use super::metadata::Need;
 use super::net::{Alarm, IoInput, Net, Port, PortId};
-use super::supervise::{DeathWatch, Watched, guarded};
+use super::supervise::{DeathWatch, Watched, guarded, on_purpose};
 use super::telemetry::Telemetry;
 use crate::cluster::{Endpoint, Target};
 use crate::fleet::Zone;
@@ -127,6 +127,7 @@ impl BrokerLink {
                 self.drain_all(DrainReason::Shutdown);
                 ctx.stop();
             }
+            LinkLot::Crash => on_purpose(),
         }
         self.settle(ctx);
     }

@@ -111,7 +111,11 @@ impl BrokerLink {
         let Token(token) = completion.token;
         match self.waiting.remove(&token) {
             Some(Waiting::Fetch(ticket)) => self.fetched(ticket, completion),
-            Some(Waiting::Exchange { token, reply }) => self.answer(reply, token, completion),
+            Some(Waiting::Exchange {
+                token,
+                reply,
+                api: _,
+            }) => self.answer(reply, token, completion),
             None => {}
         }
     }

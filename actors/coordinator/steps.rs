@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::commits::observed;
 use super::{CoordinatorActor, Owned};
 use crate::actors::partition::{Assignment, Lot, Note, Progress};
+use crate::actors::supervise::on_purpose;
 use crate::fleet::{Event, Unfinished};
 use crate::group::{self, Assigned, Step, StepId};
 use crate::handler::Handling;
@@ -165,6 +166,7 @@ impl CoordinatorActor {
                 let lost = self.running.as_ref().is_some_and(Running::is_lost);
                 self.settle_one(&partition, epoch, Phase::Ending { lost });
             }
+            Note::Crash => on_purpose(),
         }
     }
 

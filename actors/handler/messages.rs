@@ -49,4 +49,6 @@ pub(crate) enum HostRequest {
         partition: TopicPartition,
         shut: bool,
     },
+    /// Panic.
+    Crash,
 }

@@ -20,7 +20,7 @@ pub(crate) use pool::Pools;
 use super::mailbox::Outbox;
 use super::net::Alarm;
 use super::partition::{HostNews, Lot, Thread};
-use super::supervise::Command;
+use super::supervise::{Command, DeathWatch, Watched, guarded, on_purpose};
 use crate::handler::{
     Assignment, ErasedHandler, Gate, Host, Input as HostInput, Settings as HostSettings, StintEnd,
     StintId,
@@ -41,6 +41,7 @@ pub(crate) struct HandlerHost {
     to_supervisor: Outbox<Lot>,
     commands: UnboundedSender<Command>,
     alarm: Alarm,
+    watch: DeathWatch<&'static str>,
 }
 
 /// The end of a stint, coming back from its pool.
@@ -53,6 +54,7 @@ pub(crate) struct HostParts {
     pub(crate) handlers: Vec<Arc<dyn ErasedHandler>>,
     pub(crate) pools: Pools,
     pub(crate) commands: UnboundedSender<Command>,
+    pub(crate) watch: DeathWatch<&'static str>,
 }
 
 impl HandlerHost {
@@ -81,6 +83,7 @@ impl HandlerHost {
             to_supervisor: Outbox::new(supervisor),
             commands: parts.commands,
             alarm: Alarm::default(),
+            watch: parts.watch,
         }
     }
 
@@ -137,6 +140,7 @@ impl HandlerHost {
                 gate: Gate::CoordinatorAway,
                 shut,
             },
+            HostRequest::Crash => return on_purpose(),
         };
         self.feed(input);
     }
@@ -158,7 +162,9 @@ impl HandlerHost {
         let kept = self.to_supervisor.flush() == super::mailbox::Posted::Kept;
         let retry = kept.then(|| self.thread.now() + RETRY_KEPT);
         let due = self.machine.next_deadline().into_iter().chain(retry).min();
-        self.alarm.arm(due, self.thread.clock, ctx, Self::wake);
+        self.alarm.arm(due, self.thread.clock, ctx, |host, ctx| {
+            guarded(host, ctx, Self::wake)
+        });
     }
 
     fn wake(&mut self, ctx: &mut Context<Self>) {
@@ -180,22 +186,34 @@ impl Handler<HostRequest> for HandlerHost {
     type Result = ();
 
     fn handle(&mut self, request: HostRequest, ctx: &mut Self::Context) {
-        self.requested(request);
-        self.settle(ctx);
+        guarded(self, ctx, |host, ctx| {
+            host.requested(request);
+            host.settle(ctx);
+        });
     }
 }
 
 impl StreamHandler<Vec<Settled>> for HandlerHost {
     fn handle(&mut self, ends: Vec<Settled>, ctx: &mut Self::Context) {
-        for (stint, end) in ends {
-            self.running.remove(&stint);
-            self.feed(HostInput::Settled { stint, end });
-        }
-        self.settle(ctx);
+        guarded(self, ctx, |host, ctx| {
+            for (stint, end) in ends {
+                host.running.remove(&stint);
+                host.feed(HostInput::Settled { stint, end });
+            }
+            host.settle(ctx);
+        });
     }
 
     // The host holds a sender itself; the stream ends with it.
     fn finished(&mut self, _: &mut Self::Context) {}
+}
+
+impl Watched for HandlerHost {
+    type Id = &'static str;
+
+    fn watch(&mut self) -> &mut DeathWatch<&'static str> {
+        &mut self.watch
+    }
 }
 
 /// Requests the mailbox holds; the thread keeps what does not fit.

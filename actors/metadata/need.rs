@@ -3,6 +3,7 @@
 use actix::prelude::{Message, Recipient};
 
 use super::ClusterNews;
+use crate::actors::supervise::on_purpose;
 use crate::cluster::{HintLot, Input, LinkState, Reason, Snapshot, Target, Want};
 use crate::ids::{BrokerId, LeaderEpoch, TopicName, TopicPartition};
 use crate::routing::Leadership;
@@ -31,6 +32,8 @@ pub(crate) enum Need {
     Topics(Vec<TopicName>),
     /// Somebody wants to hear of every change from now on, beginning with the snapshot.
     Listen(Recipient<ClusterNews>),
+    /// Panic.
+    Crash,
 }
 
 impl Need {
@@ -55,6 +58,10 @@ impl Need {
             Self::Link(target, state) => return Some(Input::LinkChanged { target, state }),
             Self::Hints(lot) => return Some(Input::Hints(lot)),
             Self::Listen(_) => return None,
+            Self::Crash => {
+                on_purpose();
+                return None;
+            }
             Self::Refresh { partitions, reason } => {
                 let leader = |partition: TopicPartition| {
                     let failed = snapshot.partition(&partition).and_then(|row| row.floor);

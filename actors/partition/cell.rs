@@ -69,8 +69,12 @@ impl Cell {
         self.0.ticket.get()
     }
 
-    /// Hands the right to write to the next incarnation and returns it.
+    /// Hands the right to write to the next incarnation and returns it. It fetches again what the last one had
+    /// fetched and not delivered.
     pub(crate) fn next_incarnation(&self) -> Incarnation {
+        if let Some(account) = self.0.account.borrow_mut().as_mut() {
+            account.fetch_end = account.delivered;
+        }
         let next = Incarnation(self.0.ticket.get().0 + 1);
         self.0.ticket.set(next);
         next

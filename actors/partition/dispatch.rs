@@ -6,7 +6,7 @@ use super::messages::{BrokerNews, Told};
 use super::supervisor::PartitionSupervisor;
 use crate::cluster::{Diff, Snapshot};
 use crate::ids::{BrokerId, TopicName, TopicPartition};
-use crate::routing::{Breaker, Class, Input, Leadership, Link, LinkChange};
+use crate::routing::{Breaker, Brokers, Class, Input, Leadership, Link, LinkChange};
 
 impl PartitionSupervisor {
     /// Takes a new snapshot and tells each route what changed for it.
@@ -100,56 +100,9 @@ impl PartitionSupervisor {
 
     /// Applies a fact about a broker, then tells the routes it may concern.
     pub(super) fn broker_news(&mut self, broker: BrokerId, news: BrokerNews) {
-        let input = {
-            let mut table = self.thread.brokers.borrow_mut();
-            let facts = table.entry(broker);
-            match news {
-                BrokerNews::Link {
-                    class,
-                    link,
-                    change,
-                    fetch_version,
-                } => {
-                    facts.set_link(class, link);
-                    facts.fetch_version = fetch_version.or(facts.fetch_version);
-                    change.map(|change| Input::LinkChanged {
-                        broker,
-                        class,
-                        change,
-                    })
-                }
-                BrokerNews::Breaker(breaker) => {
-                    facts.breaker = breaker;
-                    matches!(breaker, Breaker::Open(_)).then_some(Input::BreakerOpened { broker })
-                }
-                BrokerNews::V10(dropped) => {
-                    facts.v10 = dropped;
-                    Some(if dropped {
-                        Input::LaneDropped { broker }
-                    } else {
-                        Input::LaneRestored { broker }
-                    })
-                }
-                BrokerNews::Muted(until) => Some(Input::Throttled { broker, until }),
-                BrokerNews::Restarted => {
-                    for class in CLASSES {
-                        facts.set_link(class, Link::Down);
-                    }
-                    None
-                }
-            }
-        };
-        if let Some(input) = input {
+        let inputs = apply(&mut self.thread.brokers.borrow_mut(), broker, news);
+        for input in inputs {
             self.route_all(&input);
-        } else if news == BrokerNews::Restarted {
-            for class in CLASSES {
-                let change = LinkChange::Lost;
-                self.route_all(&Input::LinkChanged {
-                    broker,
-                    class,
-                    change,
-                });
-            }
         }
     }
 
@@ -168,6 +121,61 @@ impl PartitionSupervisor {
     fn route_all(&mut self, input: &Input) {
         for slot in self.slots.values_mut() {
             slot.life.tell(Told::Route(Box::new(input.clone())));
+        }
+    }
+}
+
+/// Enters a fact about a broker; what the routes are to hear of it.
+fn apply(table: &mut Brokers, broker: BrokerId, news: BrokerNews) -> Vec<Input> {
+    let facts = table.entry(broker);
+    let changed = |class, change| Input::LinkChanged {
+        broker,
+        class,
+        change,
+    };
+    match news {
+        BrokerNews::Link {
+            class,
+            link,
+            change,
+            fetch_version,
+        } => {
+            facts.set_link(class, link);
+            facts.fetch_version = fetch_version.or(facts.fetch_version);
+            change
+                .map(|change| changed(class, change))
+                .into_iter()
+                .collect()
+        }
+        BrokerNews::Breaker(breaker) => {
+            facts.breaker = breaker;
+            let opened = matches!(breaker, Breaker::Open(_));
+            opened
+                .then_some(Input::BreakerOpened { broker })
+                .into_iter()
+                .collect()
+        }
+        BrokerNews::V10(dropped) => {
+            facts.v10 = dropped;
+            vec![match dropped {
+                true => Input::LaneDropped { broker },
+                false => Input::LaneRestored { broker },
+            }]
+        }
+        BrokerNews::Muted(until) => vec![Input::Throttled { broker, until }],
+        BrokerNews::Gone => {
+            for class in CLASSES {
+                facts.set_link(class, Link::Down);
+            }
+            CLASSES.map(|class| changed(class, LinkChange::Lost)).into()
+        }
+        BrokerNews::Restarted => {
+            facts.breaker = Breaker::Closed;
+            let lane = std::mem::take(&mut facts.v10).then_some(Input::LaneRestored { broker });
+            [Input::LinkRestarted { broker }]
+                .into_iter()
+                .chain(lane)
+                .collect()
         }
     }
 }

@@ -47,6 +47,7 @@ impl PartitionSupervisor {
             budget: Budget::new(Level::PartitionActor),
             life: Life::Gone,
             ending: false,
+            draining: false,
             host_ended: false,
             room: true,
             successor: None,
@@ -67,6 +68,9 @@ impl PartitionSupervisor {
         if !slot.room {
             slot.life.tell(Told::Room(false));
         }
+        if slot.draining {
+            slot.life.tell(Told::Revoke);
+        }
     }
 
     /// Steps 1 to 3 of a revoke (runtime.md 8): nothing new starts, what is in hand may finish.
@@ -77,7 +81,10 @@ impl PartitionSupervisor {
     ) {
         for (partition, epoch) in partitions {
             if self.is_current(&partition, epoch) {
-                self.tell(&partition, Told::Revoke);
+                if let Some(slot) = self.slots.get_mut(&partition) {
+                    slot.draining = true;
+                    slot.life.tell(Told::Revoke);
+                }
                 self.thread.to_host(HostRequest::Drain {
                     partition,
                     epoch,
@@ -171,10 +178,11 @@ impl PartitionSupervisor {
             self.finish_end(&death.id);
             return;
         }
-        bump(&self.thread.telemetry.counts.restarts, 1);
         self.thread.wheel.borrow_mut().clear(&death.id);
+        self.thread.withdraw(&death.id);
         match slot.budget.died(draw, now) {
             Verdict::Restart { after } => {
+                bump(&self.thread.telemetry.counts.restarts, 1);
                 slot.life = Life::Down(Vec::new());
                 let partition = death.id.clone();
                 ctx.run_later(after, move |actor, ctx| {

@@ -6,6 +6,7 @@ use actix::prelude::Message;
 
 use super::cell::{Committable, Progress};
 use crate::cluster::{Diff, Snapshot};
+use crate::fleet::Victim;
 use crate::handler::Handling;
 use crate::ids::{
     AssignmentEpoch, BrokerId, Generation, LeaderEpoch, Moment, Offset, PositionGeneration,
@@ -44,6 +45,8 @@ pub(crate) enum Lot {
     SessionSafe(bool),
     /// What the handler host of this thread has to say.
     Host(Vec<HostNews>),
+    /// Panic, or make the actor named panic.
+    Crash(Victim),
     /// Something this thread sent itself: carry out what its partitions asked for in this turn.
     Flush,
 }
@@ -81,6 +84,8 @@ pub(crate) enum BrokerNews {
     V10(bool),
     /// The broker is mute until then (KIP-219).
     Muted(Moment),
+    /// Its link actor died, and its connections with it.
+    Gone,
     /// Its link actor was started again: nothing asked of it before is remembered.
     Restarted,
 }
@@ -111,6 +116,8 @@ pub(crate) enum Note {
         /// Its assignment.
         epoch: AssignmentEpoch,
     },
+    /// Panic.
+    Crash,
 }
 
 /// A question about an offset that only the leader or the group can answer.
@@ -159,6 +166,8 @@ pub(crate) enum Told {
     Due,
     /// The assignment is over.
     End,
+    /// Panic.
+    Crash,
 }
 
 /// What the handler host says of one assignment.

@@ -27,7 +27,7 @@ pub(crate) use thread::{Thread, ThreadParts};
 
 use self::open::Opening;
 use super::handler::HostRequest;
-use super::supervise::{DeathWatch, Watched, guarded};
+use super::supervise::{DeathWatch, Watched, guarded, on_purpose};
 use super::telemetry::PartitionStatus;
 use crate::fleet::Event;
 use crate::ids::{AssignmentEpoch, Incarnation, LeaderEpoch, Offset, TopicPartition};
@@ -120,6 +120,7 @@ impl PartitionActor {
     /// The fetch end moved: by indexing, by a first resolution, or by a reset, seek or truncation.
     fn position_moved(&mut self, to: Offset, indexing: bool) {
         let epoch = self.route.fetched_epoch();
+        let all_delivered = self.opening.is_empty();
         let mut back = false;
         self.cell.write(self.ticket, |slot| match slot {
             None => *slot = Some(Account::new(to, epoch)),
@@ -136,6 +137,9 @@ impl PartitionActor {
                     // The gap that a reset jumps is finished; what is queued below it still runs (runtime.md L2).
                     let ledger_epoch = account.ledger.leader_epoch();
                     account.ledger.finish(account.fetch_end, to, ledger_epoch);
+                    if all_delivered {
+                        (account.delivered, account.delivered_epoch) = (to, epoch);
+                    }
                 }
                 account.fetch_end = to;
             }
@@ -187,6 +191,7 @@ impl PartitionActor {
                 self.drive(Some(routing::Input::Revoked), ctx);
                 ctx.stop();
             }
+            Told::Crash => on_purpose(),
         }
     }
 

@@ -13,9 +13,10 @@ use super::messages::{Assignment, Lot, Told};
 use super::{Cell, PartitionActor, Thread, ThreadParts};
 use crate::actors::handler::{HandlerHost, HostParts, HostRequest};
 use crate::actors::mailbox::Outbox;
-use crate::actors::supervise::{Death, DeathWatch, Watched, guarded};
+use crate::actors::supervise::{Death, DeathWatch, Watched, guarded, on_purpose};
 use crate::actors::telemetry::PartitionStatus;
 use crate::cluster::Snapshot;
+use crate::fleet::Victim;
 use crate::ids::{Incarnation, TopicPartition};
 use crate::supervision::Budget;
 
@@ -37,6 +38,8 @@ pub(super) struct Slot {
     pub(super) life: Life,
     /// An end was asked for; the supervisor's part of it is owed once the actor is gone.
     pub(super) ending: bool,
+    /// A drain has begun; told to the next life.
+    pub(super) draining: bool,
     /// The handler host has reported that nothing of the assignment runs.
     pub(super) host_ended: bool,
     /// Whether the handler's queue has room; told to the next life.
@@ -117,6 +120,7 @@ impl PartitionSupervisor {
                     self.host_says(news);
                 }
             }
+            Lot::Crash(victim) => self.crash(&victim),
             Lot::Flush => {}
         }
         self.thread.flush();
@@ -126,6 +130,15 @@ impl PartitionSupervisor {
     pub(super) fn tell(&mut self, partition: &TopicPartition, told: Told) {
         if let Some(slot) = self.slots.get_mut(partition) {
             slot.life.tell(told);
+        }
+    }
+
+    fn crash(&mut self, victim: &Victim) {
+        match victim {
+            Victim::Partition(partition) => self.tell(partition, Told::Crash),
+            Victim::HandlerHost => self.thread.to_host(HostRequest::Crash),
+            Victim::PartitionSupervisor => on_purpose(),
+            Victim::Link(_) | Victim::Metadata | Victim::Coordinator => {}
         }
     }
 

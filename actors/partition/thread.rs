@@ -18,7 +18,7 @@ use crate::actors::telemetry::Telemetry;
 use crate::cluster::Target;
 use crate::ids::{BrokerId, Moment, TopicPartition};
 use crate::records::ReadSettings;
-use crate::routing::{self, Brokers};
+use crate::routing::{self, Brokers, Lane};
 use crate::timers::Wheel;
 
 /// The services of one data thread. All its actors run on that thread, so nothing here is locked; each part has
@@ -121,6 +121,20 @@ impl Thread {
             .or_default()
             .push(input);
         self.schedule();
+    }
+
+    /// Takes back whatever a partition that died may have asked of any link: its next life does not know of it.
+    pub(crate) fn withdraw(&self, partition: &TopicPartition) {
+        use routing::broker::Input;
+        let brokers: Vec<BrokerId> = self.brokers.borrow().iter().map(|(id, _)| id).collect();
+        for broker in brokers {
+            for lane in [Lane::Rack, Lane::NoRack] {
+                let partition = partition.clone();
+                self.ask_link(broker, Input::Withdraw { partition, lane });
+            }
+            let partition = partition.clone();
+            self.ask_link(broker, Input::CancelProbe { partition });
+        }
     }
 
     /// Asks the coordinator about an offset, with the other questions of this turn.

@@ -9,16 +9,20 @@ use futures::Stream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
+use super::crash;
 use super::death::{Death, DeathReason};
 use crate::actors::broker::{LinkLot, Links};
 use crate::actors::clock::Clock;
 use crate::actors::coordinator::{CoordinatorActor, Leave};
+use crate::actors::directory::Threads;
 use crate::actors::entropy::Entropy;
+use crate::actors::mailbox::{Outbox, Posted};
+use crate::actors::metadata::Need;
 use crate::actors::partition::{BrokerNews, Lot};
 use crate::actors::telemetry::{Telemetry, bump};
-use crate::cluster::Target;
+use crate::cluster::{LinkState, Target};
 use crate::error::{Error, ErrorKind};
-use crate::fleet::{Event, StopReason, Stopped};
+use crate::fleet::{Event, StopReason, Stopped, Victim};
 use crate::supervision::{Budget, Level, Verdict};
 
 /// What the outside, and the actors below, ask of the fleet supervisor.
@@ -32,6 +36,8 @@ pub(crate) enum Command {
     },
     /// The member has left the group, or cannot.
     Left,
+    /// Crash an actor, for a test.
+    Crash(Victim),
 }
 
 /// Runs on the control thread for as long as the fleet lives.
@@ -42,6 +48,8 @@ pub(crate) struct FleetSupervisor {
     pub(super) stop_deadline: Duration,
     pub(super) ended: watch::Sender<Option<Arc<Stopped>>>,
     pub(super) clock: Clock,
+    threads: Threads,
+    to_metadata: Outbox<Need>,
     entropy: Entropy,
     budgets: BTreeMap<Target, Budget>,
     stopping: Option<StopReason>,
@@ -58,6 +66,8 @@ impl FleetSupervisor {
         Self {
             telemetry: Arc::clone(&links.telemetry),
             clock: links.net.clock,
+            threads: Threads::new(&links.directory),
+            to_metadata: Outbox::maybe(links.directory.metadata.get().cloned()),
             links,
             coordinator,
             stop_deadline,
@@ -75,6 +85,10 @@ impl FleetSupervisor {
                 self.stop(reason, deadline.unwrap_or(self.stop_deadline), ctx);
             }
             Command::Left => self.finish(ctx),
+            Command::Crash(victim) => {
+                let reached = crash::send(victim.clone(), &self.links.directory);
+                tracing::warn!(?victim, reached, "crash on purpose");
+            }
         }
     }
 
@@ -134,6 +148,9 @@ impl FleetSupervisor {
             return;
         };
         bump(&self.telemetry.counts.restarts, 1);
+        self.links.directory.ready.remove(&target);
+        self.to_metadata.post(Need::Link(target, LinkState::Lost));
+        self.tell_threads(target, BrokerNews::Gone, ctx);
         let budget = self
             .budgets
             .entry(target)
@@ -146,21 +163,26 @@ impl FleetSupervisor {
         };
         let actor = format!("link to {target:?}");
         self.telemetry.emit(Event::ActorRestarted { actor, reason });
-        ctx.run_later(after, move |actor, _| {
+        ctx.run_later(after, move |actor, ctx| {
             actor.links.start(target);
-            actor.announce_restart(target);
+            actor.tell_threads(target, BrokerNews::Restarted, ctx);
         });
     }
 
-    fn announce_restart(&self, target: Target) {
-        let Target::Broker(broker) = target else {
-            return;
-        };
-        for thread in self.links.directory.threads.get().into_iter().flatten() {
-            let lot = Lot::Broker(broker, BrokerNews::Restarted);
-            if thread.try_send(lot).is_err() {
-                tracing::warn!(%broker, "a data thread missed the restart of a link");
-            }
+    /// Tells every data thread something about the broker behind a link.
+    fn tell_threads(&mut self, target: Target, news: BrokerNews, ctx: &mut Context<Self>) {
+        if let Target::Broker(broker) = target {
+            self.threads.post_all(|| Lot::Broker(broker, news));
+            self.flush(ctx);
+        }
+    }
+
+    /// Offers again, until it is sent, what found a full mailbox.
+    fn flush(&mut self, ctx: &mut Context<Self>) {
+        let mut sent = self.threads.flush();
+        sent &= self.to_metadata.flush() != Posted::Kept;
+        if !sent {
+            ctx.run_later(RETRY_KEPT, Self::flush);
         }
     }
 }
@@ -214,3 +236,5 @@ const LEAVE_MARGIN: Duration = Duration::from_secs(6);
 const GOOD_BYE: Duration = Duration::from_millis(50);
 /// Pause of a link that used up its restarts.
 const LINK_PAUSE: Duration = Duration::from_secs(60);
+/// When to offer again what found a full mailbox.
+const RETRY_KEPT: Duration = Duration::from_millis(10);

@@ -137,8 +137,9 @@ impl Wiring {
                         .collect(),
                     pools: self.pools.clone(),
                     commands: self.commands.0.clone(),
+                    watch: self.watch("handler host"),
                 },
-                watch: self.watch("data thread"),
+                watch: self.watch("partition supervisor"),
             };
             PartitionSupervisor::start_in_arbiter(arbiter, move |ctx| {
                 PartitionSupervisor::build(crew, ctx)

@@ -9,6 +9,7 @@ use tokio::sync::{broadcast, mpsc, watch};
 use super::event::NumberedEvent;
 use super::report::FleetReport;
 use super::stop::{StopReason, Stopped};
+use super::victim::Victim;
 use crate::actors::{Command, Telemetry};
 use crate::error::{Error, ErrorKind};
 
@@ -104,6 +105,14 @@ impl FleetHandle {
     /// The latest failure to reach a broker, while none has answered: wrong port, refused, refused credentials.
     pub fn connection_error(&self) -> Option<Error> {
         self.shared.telemetry.connection_error()
+    }
+
+    /// Makes an actor panic while it handles a message, as a bug in it would: the panic is real, and what follows is
+    /// what supervision does. For tests; an actor that does not exist is not harmed.
+    #[doc(hidden)]
+    pub fn crash(&self, victim: Victim) {
+        // A fleet that has ended has nobody left to crash.
+        drop(self.shared.commands.send(Command::Crash(victim)));
     }
 
     fn stop_because(&self, reason: StopReason, deadline: Option<Duration>) {

@@ -5,6 +5,7 @@ mod event;
 mod handle;
 mod report;
 mod stop;
+mod victim;
 
 pub use crate::actors::{BoxFuture, Stream, Tcp, Transport};
 pub use builder::{Absent, Fleet, FleetBuilder, Present};
@@ -12,3 +13,5 @@ pub use event::{Event, NumberedEvent, RouteChange, RouteEnd};
 pub use handle::FleetHandle;
 pub use report::{FetchedBytes, FleetReport, LaneName, PartitionReport, Totals, Zone};
 pub use stop::{StopReason, Stopped, Unfinished};
+#[doc(hidden)]
+pub use victim::Victim;

@@ -3,3 +3,4 @@
 mod failing;
 mod reading;
 mod stage;
+mod supervision;

@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use nearside::embedded::listener::{Handle, Serving};
-use nearside::embedded::{Cluster, Record, Settings};
+use nearside::embedded::{Cluster, Record, Settings, encode_batch};
 use nearside::fleet::{BoxFuture, Stream, Transport};
 use nearside::ids::{BrokerId, Offset, TopicPartition};
 use nearside::prelude::*;
@@ -65,6 +66,14 @@ impl Stage {
         }
     }
 
+    /// Appends raw batches, made by one of the functions below.
+    pub(crate) fn append(&self, topic: &str, partition: i32, batches: Bytes) {
+        let at = TopicPartition::new(topic, partition);
+        self.cluster()
+            .with(|cluster| cluster.append(&at, batches))
+            .expect("leader is up");
+    }
+
     /// A fleet builder that reaches this cluster. Bound to rack `rack`, reading from the beginning.
     pub(crate) fn fleet(&self, group: &str, rack: &str, subscription: Subscription) -> Builder {
         Fleet::builder(group)
@@ -99,6 +108,29 @@ impl Stage {
         self.cluster()
             .with(|cluster| cluster.committed(&group.into(), at).map(|one| one.offset))
     }
+}
+
+/// The end of a transaction of `producer`, as a coordinator writes it (KIP-98).
+pub(crate) fn commit_marker(producer: i64) -> Bytes {
+    const COMMIT: [u8; 4] = [0, 0, 0, 1];
+    let marker = Record::of(vec![0; 6]).keyed(COMMIT.to_vec());
+    let batch = encode_batch(&[marker]);
+    forged(batch, |bytes| {
+        // Transactional and control.
+        bytes[21..23].copy_from_slice(&0x30_i16.to_be_bytes());
+        bytes[43..51].copy_from_slice(&producer.to_be_bytes());
+        bytes[51..53].copy_from_slice(&0_i16.to_be_bytes());
+    })
+}
+
+/// A batch with its bytes changed by `edit` and its checksum made right again.
+pub(crate) fn forged(batch: Bytes, edit: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+    let mut bytes = batch.to_vec();
+    edit(&mut bytes);
+    let checksum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &bytes[21..]);
+    let checksum = u32::try_from(checksum).expect("32 bits");
+    bytes[17..21].copy_from_slice(&checksum.to_be_bytes());
+    bytes.into()
 }
 
 /// A complete builder.
