@@ -47,7 +47,7 @@ pub(in crate::cli) async fn run(options: &ConsumeOptions) -> Result<(), Failure>
         .await?;
     let stopped = tokio::select! {
         stopped = fleet.run_until_signal() => stopped,
-        _ = ended.wait_for(Option::is_some) => stop(&fleet, deadline).await,
+        () = wait_for_ending(&mut ended) => stop(&fleet, deadline).await,
         failure = watch_start(&fleet, patience) => {
             stop(&fleet, Duration::ZERO).await;
             return Err(failure);
@@ -59,6 +59,13 @@ pub(in crate::cli) async fn run(options: &ConsumeOptions) -> Result<(), Failure>
     };
     let ending = ended.borrow_and_update().clone();
     conclude(ending, stopped)
+}
+
+/// Resolves when a handler says that the command ends.
+async fn wait_for_ending(ended: &mut watch::Receiver<Option<Ending>>) {
+    // What it returns locks the value: kept over the stop, it would block the handlers that the
+    // stop waits for.
+    drop(ended.wait_for(Option::is_some).await);
 }
 
 /// Stops the fleet; a signal meanwhile cuts it short.
