@@ -91,17 +91,15 @@ impl Cluster {
             )?;
         }
         self.elect_preferred(&mut admin, topic, partition)?;
+        // Metadata tells of the move before the new leader acts on it; it serves its end once it does.
         until(
             &format!("broker {to} leading {topic}-{partition}"),
             SETTLE_LIMIT,
             || {
-                let views = admin.partitions(topic).map_err(|error| error.to_string())?;
-                let leader = views.get(&partition).map(|view| view.leader);
-                if leader == Some(to) {
-                    Ok(())
-                } else {
-                    Err(format!("leader {leader:?}"))
-                }
+                let served = self
+                    .connect(to)
+                    .and_then(|mut leader| leader.end_offsets(topic, &[partition]));
+                served.map(drop).map_err(|error| error.to_string())
             },
         )
     }
