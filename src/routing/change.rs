@@ -30,9 +30,9 @@ impl Route {
         let from = self.endpoint(context);
         self.deferred = None;
         self.timers.clear(Timer::Flight);
-        self.state = state;
-        self.arm(context);
-        let served = self.serving(context);
+        let last = std::mem::replace(&mut self.state, state);
+        self.arm(&last, context);
+        let served = self.serving_of(&self.state, context);
         if served != self.served {
             self.served = served;
             self.generation.0 += 1;
@@ -58,7 +58,8 @@ impl Route {
         context: Context<'_>,
     ) {
         let cause = cause.into();
-        if self.registered.may_be_in_flight() {
+        let moves = self.serving_of(&self.possible(state, context), context) != self.served;
+        if moves && self.registered.may_be_in_flight() {
             self.deferred = Some(Deferred { state, cause });
             let patience = self.settings.hedge_deadline();
             self.timers.set(Timer::Flight, context.now + patience);
@@ -97,8 +98,9 @@ impl Route {
     /// Replaces the lease of the follower being read; the route stays.
     pub(super) fn renew(&mut self, trial: bool, context: Context<'_>) {
         if let Some(broker) = self.state.follower() {
-            self.state = self.leased(broker, trial, context);
-            self.arm(context);
+            let lease = self.leased(broker, trial, context);
+            let last = std::mem::replace(&mut self.state, lease);
+            self.arm(&last, context);
             self.raise_overdue(false);
         }
     }
@@ -134,12 +136,12 @@ impl Route {
         }
     }
 
-    /// The broker and lane the present state is served by.
-    pub(super) fn serving(&self, context: Context<'_>) -> Option<(BrokerId, Lane)> {
-        match self.state {
+    /// The broker and lane a state is served by.
+    fn serving_of(&self, state: &State, context: Context<'_>) -> Option<(BrokerId, Lane)> {
+        match state {
             State::Parked => None,
             State::Leader => self.leader().map(|leader| (leader, Lane::Rack)),
-            State::Follower { broker, .. } => Some((broker, Lane::Rack)),
+            State::Follower { broker, .. } => Some((*broker, Lane::Rack)),
             State::Forced { .. } => self.leader().map(|leader| {
                 let v10 = context.brokers.is_v10(leader);
                 (leader, if v10 { Lane::V10 } else { Lane::NoRack })
@@ -148,16 +150,12 @@ impl Route {
     }
 
     /// Sets the deadlines of the present state and stops those of the last one.
-    fn arm(&mut self, context: Context<'_>) {
-        let state_timers = [
-            Timer::Reask,
-            Timer::HardStop,
-            Timer::Hold,
-            Timer::Alternative,
-            Timer::Refresh,
-        ];
-        for timer in state_timers {
+    fn arm(&mut self, last: &State, context: Context<'_>) {
+        for timer in [Timer::Reask, Timer::HardStop, Timer::Hold, Timer::Refresh] {
             self.timers.clear(timer);
+        }
+        if self.state.why() != last.why() {
+            self.timers.clear(Timer::Alternative);
         }
         match self.state {
             State::Parked | State::Leader => {}
@@ -171,13 +169,15 @@ impl Route {
                 if let Until::At(end) = until {
                     self.timers.set(Timer::Hold, end);
                 }
-                self.seek_alternative(why, context);
+                if last.why() != Some(why) {
+                    self.seek_alternative(why, context);
+                }
             }
         }
     }
 
     /// While a replica cools and another one of our rack is in sync, the leader may recommend that
-    /// one.
+    /// one: asked at once, then now and then.
     fn seek_alternative(&mut self, why: Why, context: Context<'_>) {
         if let Why::Cooldown(cooling) = why
             && self.has_alternative(cooling, context)

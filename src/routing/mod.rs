@@ -43,6 +43,8 @@ mod route;
 mod settings;
 mod stamp;
 mod state;
+#[cfg(test)]
+mod tests;
 mod timer;
 mod transition;
 
