@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use crate::ids::Moment;
 
-/// Reads the runtime's clock as [`Moment`]s since the fleet started. Follows paused time in tests, because it
-/// is tokio's clock and not the system's. Copies share one start.
+/// Reads the runtime's clock as [`Moment`]s since the fleet started. Follows paused time in tests,
+/// because it is tokio's clock and not the system's. Copies share one start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     start: Instant,

@@ -1,13 +1,14 @@
 //! What happens when a mailbox is full: nothing is dropped and nobody waits.
 //!
-//! Every actor's mailbox is bounded. A sender keeps what did not fit, in order, and offers it again on its next
-//! tick. [`Outbox`] is that sender's side.
+//! Every actor's mailbox is bounded. A sender keeps what did not fit, in order, and offers it again
+//! on its next tick. [`Outbox`] is that sender's side.
 
 use std::collections::VecDeque;
 
 use actix::prelude::{Message, Recipient, SendError};
 
-/// The way to one actor: sends at once while its mailbox has room, else keeps the messages in order.
+/// The way to one actor: sends at once while its mailbox has room, else keeps the messages in
+/// order.
 pub(crate) struct Outbox<M>
 where
     M: Message + Send,

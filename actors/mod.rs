@@ -27,3 +27,8 @@ pub(crate) use net::{IoInput, Net, Port, PortId, Said, target};
 pub(crate) use placement::Placement;
 pub(crate) use supervise::{Blueprint, Command, launch};
 pub(crate) use telemetry::Telemetry;
+
+/// The event loop that actors of the current thread need.
+pub(crate) fn system() -> actix::SystemRunner {
+    actix::System::new()
+}

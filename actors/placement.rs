@@ -1,4 +1,5 @@
-//! Which thread runs what. Injected, so that a test can put a whole fleet on one thread under paused time.
+//! Which thread runs what. Injected, so that a test can put a whole fleet on one thread under
+//! paused time.
 
 use actix::{Arbiter, ArbiterHandle};
 

@@ -1,4 +1,5 @@
-//! What several threads write and anybody may read without asking an actor: counters, partition status, events.
+//! What several threads write and anybody may read without asking an actor: counters, partition
+//! status, events.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};

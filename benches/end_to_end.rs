@@ -1,7 +1,8 @@
-//! A whole fleet reading a backlog from the embedded cluster over TCP: join, resolve, fetch, handle, commit, leave.
+//! A whole fleet reading a backlog from the embedded cluster over TCP: join, resolve, fetch,
+//! handle, commit, leave.
 //!
-//! The cluster runs in the same process, so the figure holds both sides. Its use is to be compared with itself;
-//! `benches/peers` compares with other clients on a real cluster.
+//! The cluster runs in the same process, so the figure holds both sides. Its use is to be compared
+//! with itself; `benches/peers` compares with other clients on a real cluster.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering as Memory};

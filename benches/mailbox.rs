@@ -1,7 +1,8 @@
-//! What a message between actors costs: on one thread, across threads, and as a request that is waited for.
+//! What a message between actors costs: on one thread, across threads, and as a request that is
+//! waited for.
 //!
-//! The design rests on these three figures: one message per fetched batch is cheap, a request and its answer
-//! across threads per batch would not be.
+//! The design rests on these three figures: one message per fetched batch is cheap, a request and
+//! its answer across threads per batch would not be.
 
 use std::hint::black_box;
 

@@ -1,7 +1,7 @@
 //! A stop that loses nothing: work in hand is finished, committed, and only then the member leaves.
 //!
-//! `cargo run --example graceful_stop` stops a fleet in the middle of its work, starts it again, and shows that the
-//! second run goes on where the first one stopped.
+//! `cargo run --example graceful_stop` stops a fleet in the middle of its work, starts it again,
+//! and shows that the second run goes on where the first one stopped.
 #![expect(clippy::print_stdout, reason = "an example talks to its reader")]
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,7 +43,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Handles records until at least `wanted` are done, then stops. Returns the offsets in the order they were handled.
+/// Handles records until at least `wanted` are done, then stops. Returns the offsets in the order
+/// they were handled.
 async fn run(bootstrap: &str, wanted: usize) -> Result<Vec<i64>, Error> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let handled = Arc::clone(&seen);

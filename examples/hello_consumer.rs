@@ -1,7 +1,8 @@
 //! The smallest consumer: a handler that prints what it gets.
 //!
-//! `cargo run --example hello_consumer` reads an embedded cluster that it starts itself and fills with a few records;
-//! `cargo run --example hello_consumer -- kafka-1:9092 orders` reads a topic of a real one until Ctrl-C.
+//! `cargo run --example hello_consumer` reads an embedded cluster that it starts itself and fills
+//! with a few records; `cargo run --example hello_consumer -- kafka-1:9092 orders` reads a topic of
+//! a real one until Ctrl-C.
 #![expect(clippy::print_stdout, reason = "an example talks to its reader")]
 
 use nearside::embedded::listener::Serving;

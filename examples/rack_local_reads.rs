@@ -1,7 +1,8 @@
 //! Three members of one group, one per rack, each reading from the replica in its own rack.
 //!
-//! `cargo run --example rack_local_reads` runs it on an embedded cluster and prints, per member, the bytes it received
-//! from each broker: everything beyond the first look comes from its own zone.
+//! `cargo run --example rack_local_reads` runs it on an embedded cluster and prints, per member,
+//! the bytes it received from each broker: everything beyond the first look comes from its own
+//! zone.
 #![expect(clippy::print_stdout, reason = "an example talks to its reader")]
 
 use std::sync::Arc;

@@ -6,7 +6,8 @@ use crate::ids::Draw;
 
 /// A backoff schedule: `base` doubling per step up to `cap`, then spread by `jitter`.
 ///
-/// The jitter applies after the cap: a fleet whose delays all reached the cap would otherwise dial in step.
+/// The jitter applies after the cap: a fleet whose delays all reached the cap would otherwise dial
+/// in step.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Backoff {
     /// Delay of step 0.

@@ -1,7 +1,9 @@
-//! The one error type that leaves the crate: opaque, with a kind, the place it concerns and a retry class.
+//! The one error type that leaves the crate: opaque, with a kind, the place it concerns and a retry
+//! class.
 //!
-//! Inside, every layer has its own enum (`wire::DecodeError`, `records::BatchError`, ...); they become an
-//! [`Error`] at the surface. Text is lowercase, one line, and says what, where and what to try.
+//! Inside, every layer has its own enum (`wire::DecodeError`, `records::BatchError`, ...); they
+//! become an [`Error`] at the surface. Text is lowercase, one line, and says what, where and what
+//! to try.
 
 use std::fmt;
 use std::sync::Arc;
@@ -71,7 +73,8 @@ struct Inner {
 }
 
 impl Error {
-    /// An error of `kind` that retrying does not mend. `message` is one lowercase line without a full stop.
+    /// An error of `kind` that retrying does not mend. `message` is one lowercase line without a
+    /// full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Arc::new(Inner {
             kind,

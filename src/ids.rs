@@ -1,7 +1,8 @@
-//! Identifiers, offsets, epochs and the two values every machine takes as arguments: time and chance.
+//! Identifiers, offsets, epochs and the two values every machine takes as arguments: time and
+//! chance.
 //!
-//! Each is a newtype, so that an offset can never stand where an epoch is meant. Protocol sentinels (-1) end at
-//! the wire: inside, "unknown" is `Option::None`.
+//! Each is a newtype, so that an offset can never stand where an epoch is meant. Protocol sentinels
+//! (-1) end at the wire: inside, "unknown" is `Option::None`.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -106,7 +107,8 @@ integer_id! {
     Generation(i32)
 }
 integer_id! {
-    /// Raised at each new assignment of a partition to this process; kept while a cooperative rebalance retains it.
+    /// Raised at each new assignment of a partition to this process; kept while a cooperative
+    /// rebalance retains it.
     AssignmentEpoch(u64)
 }
 integer_id! {
@@ -202,8 +204,8 @@ impl Offset {
     }
 }
 
-/// A point of monotonic time in microseconds since an arbitrary start. The core never reads a clock: each
-/// machine is handed the moment at which its input happened.
+/// A point of monotonic time in microseconds since an arbitrary start. The core never reads a
+/// clock: each machine is handed the moment at which its input happened.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Moment(pub u64);
@@ -256,7 +258,8 @@ impl fmt::Debug for Moment {
     }
 }
 
-/// One random sample, drawn outside and handed in, so that a machine's outputs depend on its arguments alone.
+/// One random sample, drawn outside and handed in, so that a machine's outputs depend on its
+/// arguments alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Draw(pub u64);

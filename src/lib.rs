@@ -1,9 +1,11 @@
-//! Nearside is an actor-based Kafka consumer-group runtime: give it a message handler, and it joins the group,
-//! reads every partition from the nearest in-sync replica, keeps order, retries, and commits only what finished.
+//! Nearside is an actor-based Kafka consumer-group runtime: give it a message handler, and it joins
+//! the group, reads every partition from the nearest in-sync replica, keeps order, retries, and
+//! commits only what finished.
 //!
-//! The crate has three rings. The **core** (everything reachable without the `runtime` feature) decides: pure
-//! machines that take an input, a moment and a random sample, and answer with outputs. The **actors** act. The
-//! **surface** ([`fleet`], the `nearside` command) assembles and presents.
+//! The crate has three rings. The **core** (everything reachable without the `runtime` feature)
+//! decides: pure machines that take an input, a moment and a random sample, and answer with
+//! outputs. The **actors** act. The **surface** ([`fleet`], the `nearside` command) assembles and
+//! presents.
 
 pub mod assign;
 pub mod backoff;

@@ -1,4 +1,5 @@
-//! Deadlines as data: a table for the few deadlines of one machine, a wheel for the many of one thread.
+//! Deadlines as data: a table for the few deadlines of one machine, a wheel for the many of one
+//! thread.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -64,10 +65,11 @@ impl<const N: usize> fmt::Debug for DeadlineTable<N> {
     }
 }
 
-/// The deadlines of many owners on one thread: a hashed wheel of `SLOTS` slots of `TICK_MS` milliseconds.
+/// The deadlines of many owners on one thread: a hashed wheel of `SLOTS` slots of `TICK_MS`
+/// milliseconds.
 ///
-/// A deadline never fires early and at most one tick late. Cost is per entry that fires or moves, not per
-/// entry that waits. An owner has at most one entry; setting it again moves it.
+/// A deadline never fires early and at most one tick late. Cost is per entry that fires or moves,
+/// not per entry that waits. An owner has at most one entry; setting it again moves it.
 #[derive(Debug, Clone)]
 pub struct Wheel<K: Ord + Clone> {
     slots: Vec<BTreeSet<(u64, K)>>,

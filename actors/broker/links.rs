@@ -37,8 +37,8 @@ pub(crate) struct Peer {
 }
 
 impl Links {
-    /// Makes sure that a link to the peer runs and knows its address. FindCoordinator tells no rack,
-    /// so an unknown one does not replace a known one.
+    /// Makes sure that a link to the peer runs and knows its address. FindCoordinator tells no
+    /// rack, so an unknown one does not replace a known one.
     pub(crate) fn ensure(&self, target: Target, endpoint: Endpoint, rack: Option<Rack>) {
         let known = self.peers.get(&target).map(|peer| peer.clone());
         let rack = rack.or_else(|| known.as_ref().and_then(|peer| peer.rack.clone()));
@@ -47,7 +47,8 @@ impl Links {
             Some(peer) => {
                 let incarnation = peer.incarnation;
                 let lot = LinkLot::Endpoint(endpoint.clone(), rack.clone());
-                // Only what the link was told is remembered: after a full mailbox the next snapshot tells it again.
+                // Only what the link was told is remembered: after a full mailbox the next snapshot
+                // tells it again.
                 if self
                     .directory
                     .link(target)

@@ -1,7 +1,8 @@
-//! One actor per broker: its connections, one per class, and the machine that plans fetches over them.
+//! One actor per broker: its connections, one per class, and the machine that plans fetches over
+//! them.
 //!
-//! It owns both fetch lanes with their sessions, probe batching, the throttle mute and the breaker of its broker.
-//! A link to a bootstrap address has no such machine: it only carries requests.
+//! It owns both fetch lanes with their sessions, probe batching, the throttle mute and the breaker
+//! of its broker. A link to a bootstrap address has no such machine: it only carries requests.
 
 mod exchange;
 mod links;
@@ -132,7 +133,8 @@ impl BrokerLink {
         self.settle(ctx);
     }
 
-    /// Host and port of the broker changed: new connections for every class, the old ones finish what is in flight.
+    /// Host and port of the broker changed: new connections for every class, the old ones finish
+    /// what is in flight.
     fn moved(&mut self, endpoint: Endpoint, rack: Option<Rack>) {
         self.set_zone(rack);
         if endpoint != self.endpoint {

@@ -21,7 +21,8 @@ impl BrokerLink {
         }
     }
 
-    /// A Fetch ended. One that failed with its connection is answered by the loss of that connection.
+    /// A Fetch ended. One that failed with its connection is answered by the loss of that
+    /// connection.
     pub(super) fn fetched(&mut self, ticket: broker::Ticket, completion: Completion) {
         let input = match completion.result {
             Ok(Response::Fetch(response)) => broker::Input::Answered { ticket, response },

@@ -171,7 +171,8 @@ impl BrokerLink {
         }
         let (before, after) = (link_of(from), link_of(to));
         let change = change_of(from, to, reason);
-        // The end of a connection that was replaced already is no news; its requests have their answers.
+        // The end of a connection that was replaced already is no news; its requests have their
+        // answers.
         if in_use && (before != after || change.is_some()) {
             self.announce(class, after, change, id);
         }

@@ -123,6 +123,6 @@ pub(super) fn observed(
     }
 }
 
-/// How often the progress of all partitions is read. Far below the commit interval, so that a commit is at most this
-/// much behind; reading 100,000 partitions takes about a millisecond.
+/// How often the progress of all partitions is read. Far below the commit interval, so that a
+/// commit is at most this much behind; reading 100,000 partitions takes about a millisecond.
 const SCAN: Duration = Duration::from_millis(250);

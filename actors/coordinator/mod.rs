@@ -1,6 +1,7 @@
 //! One actor per group: membership, the rebalance queue, leader-side offset resolution and commits.
 //!
-//! It owns the connection to the group coordinator, so that no fetch and no throttle can hold a heartbeat back.
+//! It owns the connection to the group coordinator, so that no fetch and no throttle can hold a
+//! heartbeat back.
 
 mod asking;
 mod commits;

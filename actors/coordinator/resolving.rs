@@ -189,8 +189,8 @@ impl CoordinatorActor {
             .post(thread, Lot::Routes(vec![(partition, input)]));
     }
 
-    /// A position from the policy is committed at once, so that a restart before the first record does not ask the
-    /// policy again (runtime.md X8).
+    /// A position from the policy is committed at once, so that a restart before the first record
+    /// does not ask the policy again (runtime.md X8).
     fn commit_start(
         &mut self,
         partition: &TopicPartition,

@@ -59,7 +59,8 @@ impl CoordinatorActor {
         }
     }
 
-    /// A step whose budget ended, or that a loss overtook: its partitions end now, and nobody waits for them.
+    /// A step whose budget ended, or that a loss overtook: its partitions end now, and nobody waits
+    /// for them.
     fn give_up_running(&mut self) {
         if let Some(running) = self.running.take() {
             self.forget(&running.assigned());

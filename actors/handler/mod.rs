@@ -1,6 +1,8 @@
-//! One actor per data thread that hosts the handler machine: it starts stints on the pools and reports their ends.
+//! One actor per data thread that hosts the handler machine: it starts stints on the pools and
+//! reports their ends.
 //!
-//! User code never runs here. A stint is a task of the handler pool, so a panic that escapes it is a task's result.
+//! User code never runs here. A stint is a task of the handler pool, so a panic that escapes it is
+//! a task's result.
 
 mod messages;
 mod outputs;

@@ -7,7 +7,9 @@ use crate::actors::partition::{HostNews, HostSaid};
 use crate::actors::supervise::Command;
 use crate::actors::telemetry::bump;
 use crate::fleet::{Event, StopReason};
-use crate::handler::{Cause, Event as HostEvent, Output as HostOutput};
+use crate::handler::{
+    Cause, ErasedHandler, Event as HostEvent, Output as HostOutput, Pool, Stint, StintId,
+};
 use crate::ids::{AssignmentEpoch, TopicPartition};
 
 impl HandlerHost {
@@ -19,15 +21,7 @@ impl HandlerHost {
                 pool,
                 handler,
                 work,
-            } => {
-                let settled = self.settled.clone();
-                let task = Arc::clone(&handler).start(work);
-                let abort = self.pools.run(pool, task, move |end| {
-                    // A host that is gone needs no report.
-                    drop(settled.send((stint, end)));
-                });
-                self.running.insert(stint, abort);
-            }
+            } => self.start(stint, pool, handler, work),
             HostOutput::Abort { stint } => {
                 if let Some(task) = self.running.get(&stint) {
                     task.abort();
@@ -86,6 +80,15 @@ impl HandlerHost {
             }
             HostOutput::Event(event) => self.tell(event),
         }
+    }
+
+    fn start(&mut self, stint: StintId, pool: Pool, handler: Arc<dyn ErasedHandler>, work: Stint) {
+        let settled = self.settled.clone();
+        let abort = self.pools.run(pool, handler.start(work), move |end| {
+            // A host that is gone needs no report.
+            drop(settled.send((stint, end)));
+        });
+        self.running.insert(stint, abort);
     }
 
     fn say(&mut self, partition: TopicPartition, epoch: AssignmentEpoch, said: HostSaid) {

@@ -17,7 +17,8 @@ impl Pools {
         Self { runtime }
     }
 
-    /// Runs one stint and calls `done` with its end; with `None` if it was aborted or destroyed by a panic.
+    /// Runs one stint and calls `done` with its end; with `None` if it was aborted or destroyed by
+    /// a panic.
     pub(crate) fn run<F>(
         &self,
         pool: Pool,

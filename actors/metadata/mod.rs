@@ -141,7 +141,8 @@ impl MetadataActor {
             .get_or_insert_with(|| Threads::new(&self.links.directory))
     }
 
-    /// Makes sure that a link to the peer runs; its address comes from the snapshot or the bootstrap list.
+    /// Makes sure that a link to the peer runs; its address comes from the snapshot or the
+    /// bootstrap list.
     fn ensure_link(&self, target: Target) {
         let known: Option<(Endpoint, Option<Rack>)> = match target {
             Target::Broker(id) => self

@@ -116,7 +116,8 @@ impl MetadataActor {
         self.diffs.push(diff);
     }
 
-    /// Sends what changed in this turn: one lot per data thread, then the control thread's listeners.
+    /// Sends what changed in this turn: one lot per data thread, then the control thread's
+    /// listeners.
     pub(super) fn publish_diffs(&mut self) {
         if self.diffs.is_empty() {
             return;
@@ -133,7 +134,8 @@ impl MetadataActor {
         }
     }
 
-    /// Every connection ends; the transport resolves the bootstrap names anew when they are dialled.
+    /// Every connection ends; the transport resolves the bootstrap names anew when they are
+    /// dialled.
     fn rebootstrap(&mut self) {
         self.links
             .tell_all(|| LinkLot::Drain(DrainReason::Rebootstrap));

@@ -5,8 +5,9 @@ use actix::prelude::*;
 use crate::actors::clock::Clock;
 use crate::ids::Moment;
 
-/// Wakes an actor at its next deadline. A deadline that moves later does not touch the timer: the actor is woken
-/// once too early and arms it again, which costs less than moving it on every answer.
+/// Wakes an actor at its next deadline. A deadline that moves later does not touch the timer: the
+/// actor is woken once too early and arms it again, which costs less than moving it on every
+/// answer.
 #[derive(Debug, Default)]
 pub(crate) struct Alarm {
     armed: Option<(Moment, SpawnHandle)>,

@@ -53,7 +53,8 @@ pub(crate) struct Port {
     connection: Connection,
     net: Net,
     entropy: Entropy,
-    // Unbounded, yet bounded: a socket sends one input per frame, and frames are bounded by requests in flight.
+    // Unbounded, yet bounded: a socket sends one input per frame, and frames are bounded by
+    // requests in flight.
     to_actor: UnboundedSender<IoInput>,
     socket: Option<Socket>,
     resolving: Option<JoinHandle<()>>,
@@ -70,7 +71,8 @@ struct Socket {
 }
 
 impl Port {
-    /// A port that dials when the first request comes. `failures` carries over the count of the port it replaces.
+    /// A port that dials when the first request comes. `failures` carries over the count of the
+    /// port it replaces.
     pub(crate) fn new(
         id: PortId,
         class: Class,
@@ -259,7 +261,8 @@ impl Run {
         drop(self.to_actor.send((self.port, input)));
     }
 
-    /// Reads and writes until either ends. One future reads, one writes, on one task: closing aborts both.
+    /// Reads and writes until either ends. One future reads, one writes, on one task: closing
+    /// aborts both.
     async fn carry(mut self, stream: Box<dyn Stream>, writes: UnboundedReceiver<(Bytes, Tier)>) {
         let (read, write) = tokio::io::split(stream);
         let (expect, expected) = mpsc::unbounded_channel();

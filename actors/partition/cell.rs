@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use crate::ids::{AssignmentEpoch, Incarnation, LeaderEpoch, Offset, PositionGeneration};
 use crate::offsets::Ledger;
 
-/// The surviving state of one assigned partition. Lives on the partition's thread; one writer at a time, told by
-/// the ticket of the newest incarnation (runtime.md S2).
+/// The surviving state of one assigned partition. Lives on the partition's thread; one writer at a
+/// time, told by the ticket of the newest incarnation (runtime.md S2).
 #[derive(Clone, Debug)]
 pub(crate) struct Cell(Rc<Inner>);
 
@@ -28,8 +28,8 @@ pub(crate) struct Account {
     pub(crate) ledger: Ledger,
     /// Next offset to fetch.
     pub(crate) fetch_end: Offset,
-    /// Everything below was handed to the handler host, or holds nothing to hand over. A new life of the actor reads
-    /// on from here.
+    /// Everything below was handed to the handler host, or holds nothing to hand over. A new life
+    /// of the actor reads on from here.
     pub(crate) delivered: Offset,
     /// Epoch of the record before `delivered`, if known.
     pub(crate) delivered_epoch: Option<LeaderEpoch>,
@@ -69,8 +69,8 @@ impl Cell {
         self.0.ticket.get()
     }
 
-    /// Hands the right to write to the next incarnation and returns it. It fetches again what the last one had
-    /// fetched and not delivered.
+    /// Hands the right to write to the next incarnation and returns it. It fetches again what the
+    /// last one had fetched and not delivered.
     pub(crate) fn next_incarnation(&self) -> Incarnation {
         if let Some(account) = self.0.account.borrow_mut().as_mut() {
             account.fetch_end = account.delivered;
@@ -92,8 +92,8 @@ impl Cell {
         }
     }
 
-    /// Finishes `from..to`. Done by the cell's owner and not by the actor, so that nothing finished is lost with a
-    /// life.
+    /// Finishes `from..to`. Done by the cell's owner and not by the actor, so that nothing finished
+    /// is lost with a life.
     pub(crate) fn finish(&self, from: Offset, to: Offset, epoch: Option<LeaderEpoch>) {
         self.change(|slot| {
             if let Some(account) = slot {

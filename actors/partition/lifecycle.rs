@@ -123,7 +123,8 @@ impl PartitionSupervisor {
         }
     }
 
-    /// What the handler host said. The ledger is written here, so that a completion is not lost with an actor's life.
+    /// What the handler host said. The ledger is written here, so that a completion is not lost
+    /// with an actor's life.
     pub(super) fn host_says(&mut self, news: HostNews) {
         let HostNews {
             partition,
@@ -241,7 +242,8 @@ impl PartitionSupervisor {
         });
     }
 
-    /// Once actor and handler host are both done with an ended assignment, it is forgotten and the coordinator told.
+    /// Once actor and handler host are both done with an ended assignment, it is forgotten and the
+    /// coordinator told.
     fn finish_end(&mut self, partition: &TopicPartition) {
         let over = self
             .slots

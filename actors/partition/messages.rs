@@ -31,7 +31,8 @@ pub(crate) enum Lot {
         /// Until when work in hand may go on.
         until: Moment,
     },
-    /// End these; what is in hand is cancelled and its result dropped. Answered per partition by [`Note::Ended`].
+    /// End these; what is in hand is cancelled and its result dropped. Answered per partition by
+    /// [`Note::Ended`].
     End(Vec<(TopicPartition, AssignmentEpoch)>),
     /// Inputs of routes, from a broker link or the coordinator.
     Routes(Vec<(TopicPartition, routing::Input)>),

@@ -1,7 +1,8 @@
 //! One actor per assigned partition: it hosts the route machine and the completion ledger.
 //!
-//! It owns which replica the partition is read from, its cooldowns and its position. Records it only passes
-//! through: a row's bytes are checked and indexed here and handed to the handler host of the thread.
+//! It owns which replica the partition is read from, its cooldowns and its position. Records it
+//! only passes through: a row's bytes are checked and indexed here and handed to the handler host
+//! of the thread.
 
 mod cell;
 mod dispatch;
@@ -134,7 +135,8 @@ impl PartitionActor {
             }
             Some(account) => {
                 if !indexing {
-                    // The gap that a reset jumps is finished; what is queued below it still runs (runtime.md L2).
+                    // The gap that a reset jumps is finished; what is queued below it still runs
+                    // (runtime.md L2).
                     let ledger_epoch = account.ledger.leader_epoch();
                     account.ledger.finish(account.fetch_end, to, ledger_epoch);
                     if all_delivered {
@@ -149,8 +151,9 @@ impl PartitionActor {
         }
     }
 
-    /// A position that moved back: the queue is dropped and what is in hand is fenced. Records between the
-    /// watermark and the new position were in that queue, so reading goes on at the lower of the two.
+    /// A position that moved back: the queue is dropped and what is in hand is fenced. Records
+    /// between the watermark and the new position were in that queue, so reading goes on at the
+    /// lower of the two.
     fn rewind(&mut self, to: Offset) {
         self.opening.clear();
         self.thread.to_host(HostRequest::Rewind {
@@ -195,7 +198,8 @@ impl PartitionActor {
         }
     }
 
-    /// A batch that cannot be opened: nothing passes it without a decision (`wire.batch.policy=halt`).
+    /// A batch that cannot be opened: nothing passes it without a decision
+    /// (`wire.batch.policy=halt`).
     fn halt(&mut self, error: &BatchError, ctx: &mut Context<Self>) {
         let reason = error.to_string();
         tracing::error!(partition = %self.partition, %reason, "partition halted");

@@ -11,7 +11,8 @@ use crate::routing::{Delivery, Indexed};
 pub(crate) struct Index {
     /// Batches to deliver, in order; some may still be compressed.
     pub(crate) views: Vec<BatchView>,
-    /// Offsets that hold nothing to deliver: control, aborted and compacted ones. In order, not overlapping.
+    /// Offsets that hold nothing to deliver: control, aborted and compacted ones. In order, not
+    /// overlapping.
     pub(crate) gaps: Vec<(Offset, Offset)>,
     /// What the route is owed.
     pub(crate) indexed: Indexed,
@@ -65,7 +66,8 @@ fn aborted(delivery: &Delivery) -> impl Iterator<Item = AbortedTransaction> + '_
     })
 }
 
-/// Whole batches count even if a broken one follows: the next fetch begins with that one and judges it alone.
+/// Whole batches count even if a broken one follows: the next fetch begins with that one and judges
+/// it alone.
 fn judge(
     set: &BatchSet,
     start: Offset,
@@ -86,8 +88,8 @@ fn judge(
     }
 }
 
-/// Batches on their way to the handler. Those that take long to inflate do so elsewhere, and what lies behind
-/// them waits: order is kept.
+/// Batches on their way to the handler. Those that take long to inflate do so elsewhere, and what
+/// lies behind them waits: order is kept.
 #[derive(Debug, Default)]
 pub(crate) struct Opening {
     waiting: VecDeque<Slot>,
@@ -126,8 +128,8 @@ impl Job {
 }
 
 impl Opening {
-    /// Takes batches in, up to the first that cannot be inflated here; those to be inflated elsewhere are returned
-    /// with that failure.
+    /// Takes batches in, up to the first that cannot be inflated here; those to be inflated
+    /// elsewhere are returned with that failure.
     pub(crate) fn push(
         &mut self,
         views: Vec<BatchView>,

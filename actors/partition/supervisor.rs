@@ -1,5 +1,5 @@
-//! One partition supervisor per data thread: it takes lots in, hands them to the partitions, and restarts those
-//! that die from their cells.
+//! One partition supervisor per data thread: it takes lots in, hands them to the partitions, and
+//! restarts those that die from their cells.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -44,8 +44,8 @@ pub(super) struct Slot {
     pub(super) host_ended: bool,
     /// Whether the handler's queue has room; told to the next life.
     pub(super) room: bool,
-    /// The partition was given back to us before its former assignment had ended here: taken on as soon as it has
-    /// (runtime.md G4).
+    /// The partition was given back to us before its former assignment had ended here: taken on as
+    /// soon as it has (runtime.md G4).
     pub(super) successor: Option<Assignment>,
 }
 

@@ -21,8 +21,8 @@ use crate::records::ReadSettings;
 use crate::routing::{self, Brokers, Lane};
 use crate::timers::Wheel;
 
-/// The services of one data thread. All its actors run on that thread, so nothing here is locked; each part has
-/// one owner, named with it.
+/// The services of one data thread. All its actors run on that thread, so nothing here is locked;
+/// each part has one owner, named with it.
 #[derive(Debug)]
 pub(crate) struct Thread {
     pub(crate) clock: Clock,
@@ -104,8 +104,8 @@ impl Thread {
         *self.turn.host.borrow_mut() = Outbox::new(host);
     }
 
-    /// Hands something to the handler host, in order. What does not fit stays here, so that it outlives the partition
-    /// actor that posted it.
+    /// Hands something to the handler host, in order. What does not fit stays here, so that it
+    /// outlives the partition actor that posted it.
     pub(crate) fn to_host(&self, request: HostRequest) {
         if self.turn.host.borrow_mut().post(request) == Posted::Kept {
             self.schedule();
@@ -123,7 +123,8 @@ impl Thread {
         self.schedule();
     }
 
-    /// Takes back whatever a partition that died may have asked of any link: its next life does not know of it.
+    /// Takes back whatever a partition that died may have asked of any link: its next life does not
+    /// know of it.
     pub(crate) fn withdraw(&self, partition: &TopicPartition) {
         use routing::broker::Input;
         let brokers: Vec<BrokerId> = self.brokers.borrow().iter().map(|(id, _)| id).collect();
@@ -170,8 +171,8 @@ impl Thread {
         self.flush_links();
     }
 
-    /// A link that was started again has another address; one that is gone for the moment hears nothing, and the
-    /// news of its next life makes the routes ask again.
+    /// A link that was started again has another address; one that is gone for the moment hears
+    /// nothing, and the news of its next life makes the routes ask again.
     fn flush_links(&self) {
         let mut links = self.turn.links.borrow_mut();
         for outbox in links.values_mut() {
@@ -187,8 +188,8 @@ impl Thread {
         }
     }
 
-    /// The supervisor flushes behind the partitions that are ready to run now. If its mailbox is full it is about to
-    /// run anyway, and flushes after every lot.
+    /// The supervisor flushes behind the partitions that are ready to run now. If its mailbox is
+    /// full it is about to run anyway, and flushes after every lot.
     fn schedule(&self) {
         if !self.turn.scheduled.replace(true) {
             drop(self.turn.flush.try_send(Lot::Flush));

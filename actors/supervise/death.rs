@@ -1,8 +1,9 @@
 //! Noticing that an actor ended, at once and with the reason.
 //!
-//! actix restarts nothing after a panic, and a second panic while it unwinds would abort the process. So every
-//! handler runs inside [`guarded`], which catches, marks the actor failed and stops it, and every actor holds a
-//! [`DeathWatch`], whose drop reports the end however it came (runtime.md S1, S2).
+//! actix restarts nothing after a panic, and a second panic while it unwinds would abort the
+//! process. So every handler runs inside [`guarded`], which catches, marks the actor failed and
+//! stops it, and every actor holds a [`DeathWatch`], whose drop reports the end however it came
+//! (runtime.md S1, S2).
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -28,8 +28,8 @@ use crate::supervision::{Budget, Level, Verdict};
 /// What the outside, and the actors below, ask of the fleet supervisor.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Stop in order, within `deadline`; `None` is the configured one. The first reason stands, the earliest
-    /// deadline wins.
+    /// Stop in order, within `deadline`; `None` is the configured one. The first reason stands, the
+    /// earliest deadline wins.
     Stop {
         reason: StopReason,
         deadline: Option<Duration>,
@@ -138,7 +138,8 @@ impl FleetSupervisor {
         });
     }
 
-    /// A link died. Its partitions hear that its connections are lost, and it comes back after a backoff.
+    /// A link died. Its partitions hear that its connections are lost, and it comes back after a
+    /// backoff.
     fn link_died(&mut self, death: Death<Target>, ctx: &mut Context<Self>) {
         let target = death.id;
         if self.finished || self.links.incarnation(target) != Some(death.incarnation) {
@@ -156,7 +157,8 @@ impl FleetSupervisor {
             .entry(target)
             .or_insert_with(|| Budget::new(Level::BrokerLink));
         let (draw, now) = (self.entropy.draw(), self.clock.now());
-        // An exhausted budget of a link is an event, not an end: other replicas serve, and it is tried again.
+        // An exhausted budget of a link is an event, not an end: other replicas serve, and it is
+        // tried again.
         let after = match budget.died(draw, now) {
             Verdict::Restart { after } => after,
             Verdict::Escalate => LINK_PAUSE,
@@ -198,7 +200,8 @@ pub(super) fn stream<T: 'static>(receiver: UnboundedReceiver<T>) -> impl Stream<
     })
 }
 
-/// An actor that nothing restarts yet has died: the fleet stops and says so, rather than stand still.
+/// An actor that nothing restarts yet has died: the fleet stops and says so, rather than stand
+/// still.
 pub(super) fn core_actor_died(death: Death<&'static str>, commands: &UnboundedSender<Command>) {
     if let DeathReason::Panicked(text) = death.reason {
         let error = Error::new(

@@ -42,7 +42,8 @@ pub(super) fn judge(signs: &Signs, connect_timeout: Duration) -> Option<Failure>
     if !signs.connected && signs.elapsed >= connect_timeout {
         let seconds = connect_timeout.as_secs();
         let message = format!(
-            "no broker answered within {seconds} s; check --bootstrap-server, or raise --connect-timeout"
+            "no broker answered within {seconds} s; check --bootstrap-server, \
+             or raise --connect-timeout"
         );
         return Some(Failure {
             exit: Exit::Unreachable,

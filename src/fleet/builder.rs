@@ -40,7 +40,8 @@ pub enum Present {}
 pub enum Absent {}
 
 impl Fleet {
-    /// Begins a fleet that is one member of `group`. Bootstrap addresses and a subscription are still required.
+    /// Begins a fleet that is one member of `group`. Bootstrap addresses and a subscription are
+    /// still required.
     pub fn builder(group: impl Into<GroupId>) -> FleetBuilder<Absent, Absent> {
         FleetBuilder {
             group: group.into(),
@@ -53,7 +54,8 @@ impl Fleet {
     }
 }
 
-/// A fleet being put together. `B` and `S` tell whether bootstrap addresses and a subscription are given.
+/// A fleet being put together. `B` and `S` tell whether bootstrap addresses and a subscription are
+/// given.
 #[must_use = "a fleet runs once it is started"]
 pub struct FleetBuilder<B, S> {
     group: GroupId,
@@ -70,8 +72,8 @@ impl<B, S> FleetBuilder<B, S> {
         self.property("bootstrap.servers", servers).retyped()
     }
 
-    /// Takes a whole configuration, which must name `bootstrap.servers`; replaces what was set before. The group
-    /// stays the builder's.
+    /// Takes a whole configuration, which must name `bootstrap.servers`; replaces what was set
+    /// before. The group stays the builder's.
     pub fn config(mut self, config: Config) -> FleetBuilder<Present, S> {
         self.config = config;
         self.retyped()
@@ -91,7 +93,8 @@ impl<B, S> FleetBuilder<B, S> {
         self.retyped()
     }
 
-    /// Opens connections another way than by TCP, such as to an embedded cluster in the same process.
+    /// Opens connections another way than by TCP, such as to an embedded cluster in the same
+    /// process.
     pub fn transport(mut self, transport: Arc<dyn Transport>) -> Self {
         self.transport = transport;
         self
@@ -110,14 +113,15 @@ impl<B, S> FleetBuilder<B, S> {
 }
 
 impl FleetBuilder<Present, Present> {
-    /// Checks everything, then starts the fleet on threads of its own. No socket opens before the checks passed.
-    /// Returns once the actors run; whether brokers answer shows in events and in
+    /// Checks everything, then starts the fleet on threads of its own. No socket opens before the
+    /// checks passed. Returns once the actors run; whether brokers answer shows in events and in
     /// [`FleetHandle::connection_error`].
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] naming the property, its value and what would work; [`ErrorKind::Io`] if threads
-    /// cannot be started. A handler whose `ready` fails is asked again with a growing pause, and holds the start.
+    /// [`ErrorKind::Config`] naming the property, its value and what would work; [`ErrorKind::Io`]
+    /// if threads cannot be started. A handler whose `ready` fails is asked again with a growing
+    /// pause, and holds the start.
     pub async fn start(self) -> Result<FleetHandle, Error> {
         self.check()?;
         let threads = self.config.handling.handler_threads;
@@ -138,7 +142,7 @@ impl FleetBuilder<Present, Present> {
         let (blueprint, handle, mut ended) = self.blueprint(pool.handle().clone());
         let (started, outcome) = tokio::sync::oneshot::channel();
         let control = move || {
-            let system = actix::System::new();
+            let system = crate::actors::system();
             system.block_on(async move {
                 let result = launch(blueprint, Placement::threads(data_threads));
                 let failed = result.is_err();
@@ -159,8 +163,8 @@ impl FleetBuilder<Present, Present> {
         Ok(handle)
     }
 
-    /// The same with every actor and handler on the calling thread, inside its actix system, so that a test's paused
-    /// clock covers all of them.
+    /// The same with every actor and handler on the calling thread, inside its actix system, so
+    /// that a test's paused clock covers all of them.
     ///
     /// # Errors
     ///

@@ -13,8 +13,8 @@ use super::victim::Victim;
 use crate::actors::{Command, Telemetry};
 use crate::error::{Error, ErrorKind};
 
-/// A running fleet. Clones are cheap and share it; dropping the last one stops it with the default deadline,
-/// without waiting.
+/// A running fleet. Clones are cheap and share it; dropping the last one stops it with the default
+/// deadline, without waiting.
 #[derive(Clone, Debug)]
 pub struct FleetHandle {
     shared: Arc<Shared>,
@@ -42,14 +42,15 @@ impl FleetHandle {
         }
     }
 
-    /// Drains, commits, leaves the group and ends, within `deadline`. Later calls share the result; the earliest
-    /// deadline wins. Cancelling the future does not cancel the stop.
+    /// Drains, commits, leaves the group and ends, within `deadline`. Later calls share the result;
+    /// the earliest deadline wins. Cancelling the future does not cancel the stop.
     pub async fn stop(&self, deadline: Duration) -> Arc<Stopped> {
         self.stop_because(StopReason::Requested, Some(deadline));
         self.stopped().await
     }
 
-    /// Waits for the fleet to end by itself, that is by a handler's `Stop` or a fatal error. Cancellation safe.
+    /// Waits for the fleet to end by itself, that is by a handler's `Stop` or a fatal error.
+    /// Cancellation safe.
     pub async fn stopped(&self) -> Arc<Stopped> {
         let mut stopped = self.shared.stopped.clone();
         // The sender lives until the fleet has published its end.
@@ -59,8 +60,8 @@ impl FleetHandle {
         }
     }
 
-    /// Runs until SIGINT, SIGTERM or the fleet's own end, then stops it within `stop.deadline.ms` and says how it
-    /// went. A second signal during the stop makes it immediate.
+    /// Runs until SIGINT, SIGTERM or the fleet's own end, then stops it within `stop.deadline.ms`
+    /// and says how it went. A second signal during the stop makes it immediate.
     pub async fn run_until_signal(&self) -> Stopped {
         let ended = self.stopped().map(|_| None);
         let signal = next_signal().map(Some);
@@ -87,7 +88,8 @@ impl FleetHandle {
         self.shared.telemetry.report()
     }
 
-    /// Events from now on. A reader that falls more than 4 096 behind loses the oldest; numbers show the gap.
+    /// Events from now on. A reader that falls more than 4 096 behind loses the oldest; numbers
+    /// show the gap.
     pub fn events(&self) -> broadcast::Receiver<Arc<NumberedEvent>> {
         self.shared.telemetry.subscribe()
     }
@@ -102,13 +104,15 @@ impl FleetHandle {
         self.shared.telemetry.has_connected()
     }
 
-    /// The latest failure to reach a broker, while none has answered: wrong port, refused, refused credentials.
+    /// The latest failure to reach a broker, while none has answered: wrong port, refused, refused
+    /// credentials.
     pub fn connection_error(&self) -> Option<Error> {
         self.shared.telemetry.connection_error()
     }
 
-    /// Makes an actor panic while it handles a message, as a bug in it would: the panic is real, and what follows is
-    /// what supervision does. For tests; an actor that does not exist is not harmed.
+    /// Makes an actor panic while it handles a message, as a bug in it would: the panic is real,
+    /// and what follows is what supervision does. For tests; an actor that does not exist is not
+    /// harmed.
     #[doc(hidden)]
     pub fn crash(&self, victim: Victim) {
         // A fleet that has ended has nobody left to crash.
@@ -144,7 +148,8 @@ impl Drop for Shared {
     }
 }
 
-/// Waits for SIGINT or SIGTERM and names it. Without signal handling (no permission, not Unix) it never returns.
+/// Waits for SIGINT or SIGTERM and names it. Without signal handling (no permission, not Unix) it
+/// never returns.
 async fn next_signal() -> &'static str {
     use tokio::signal::unix::{SignalKind, signal};
     let (interrupt, terminate) = (

@@ -1,4 +1,5 @@
-//! Builder, handle, events and report of a fleet: everything a process runs under one configuration.
+//! Builder, handle, events and report of a fleet: everything a process runs under one
+//! configuration.
 
 mod builder;
 mod event;

@@ -76,8 +76,8 @@ impl Stopped {
     ///
     /// # Errors
     ///
-    /// The fatal error; [`ErrorKind::Stopped`] if a handler stopped the fleet; [`ErrorKind::Timeout`] naming the
-    /// first partition and offset that missed the stop deadline.
+    /// The fatal error; [`ErrorKind::Stopped`] if a handler stopped the fleet;
+    /// [`ErrorKind::Timeout`] naming the first partition and offset that missed the stop deadline.
     pub fn into_result(self) -> Result<(), Error> {
         match self.reason {
             StopReason::GroupFatal(error) | StopReason::Fatal(error) => return Err(error),

@@ -80,8 +80,8 @@ pub enum Input {
         /// How.
         change: LinkChange,
     },
-    /// R28: the host of `broker`'s link started again: nothing asked of it before is remembered there, and its
-    /// breaker is closed.
+    /// R28: the host of `broker`'s link started again: nothing asked of it before is remembered
+    /// there, and its breaker is closed.
     LinkRestarted {
         /// Whose link.
         broker: BrokerId,

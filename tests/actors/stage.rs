@@ -1,4 +1,5 @@
-//! A whole fleet and a whole cluster on one thread, under paused time: waiting costs nothing and a run repeats.
+//! A whole fleet and a whole cluster on one thread, under paused time: waiting costs nothing and a
+//! run repeats.
 
 use std::future::Future;
 use std::io;
@@ -13,7 +14,8 @@ use nearside::fleet::{BoxFuture, Stream, Transport};
 use nearside::ids::{BrokerId, Offset, TopicPartition};
 use nearside::prelude::*;
 
-/// Runs `play` inside an actix system whose clock is paused: time jumps to the next deadline when nobody works.
+/// Runs `play` inside an actix system whose clock is paused: time jumps to the next deadline when
+/// nobody works.
 pub(crate) fn run<F>(play: F)
 where
     F: Future<Output = ()>,

@@ -115,8 +115,8 @@ impl Team {
         })?)
     }
 
-    /// Waits until the members together own every partition and each reads as `expected` says, given its
-    /// rack and the id of the broker it reads from.
+    /// Waits until the members together own every partition and each reads as `expected` says,
+    /// given its rack and the id of the broker it reads from.
     pub(crate) fn wait_routes(
         &self,
         partitions: usize,

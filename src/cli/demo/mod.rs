@@ -36,7 +36,8 @@ pub(super) struct DemoOptions {
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     /// Records written per second.
-    #[arg(long, value_name = "RECORDS", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=200_000))]
+    #[arg(long, value_name = "RECORDS", default_value_t = 2_000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=200_000))]
     rate: u32,
 }
 

@@ -91,7 +91,8 @@ impl Cluster {
             )?;
         }
         self.elect_preferred(&mut admin, topic, partition)?;
-        // Metadata tells of the move before the new leader acts on it; it serves its end once it does.
+        // Metadata tells of the move before the new leader acts on it; it serves its end once it
+        // does.
         until(
             &format!("broker {to} leading {topic}-{partition}"),
             SETTLE_LIMIT,

@@ -1,3 +1,5 @@
+//! The listener in virtual time and on sockets.
+
 use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};

@@ -100,8 +100,8 @@ impl Route {
         self.emit(Output::Refresh(cluster::Reason::LinkLost));
     }
 
-    /// What stood at the link is gone with its former life: it is asked for again, and nothing that would have come
-    /// from there is waited for.
+    /// What stood at the link is gone with its former life: it is asked for again, and nothing that
+    /// would have come from there is waited for.
     pub(in crate::routing) fn on_link_restarted(&mut self, broker: BrokerId, context: Context<'_>) {
         if self.registered.place().is_some_and(|(at, _)| at == broker) {
             self.registered = Registered::None;

@@ -15,7 +15,8 @@ use crate::wire::message::{Request, Response};
 const QUEUE_MAX: usize = 64;
 
 impl Connection {
-    /// Dials at once, or once the wait is over; a connection that is up or on its way is left alone.
+    /// Dials at once, or once the wait is over; a connection that is up or on its way is left
+    /// alone.
     pub(super) fn on_open(&mut self, at: At) {
         match &self.state {
             State::Idle => self.start(Reason::Requested, at),
