@@ -150,7 +150,7 @@ impl BrokerLink {
             }
             Event::NameDisliked => tracing::info!(target = ?self.target, "software name disliked"),
             Event::StaleAddresses { reason } => {
-                tracing::warn!(target = ?self.target, %reason, "resolver failed, old addresses serve");
+                tracing::warn!(target = ?self.target, %reason, "resolver failed: old addresses");
             }
         }
     }

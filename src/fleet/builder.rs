@@ -24,7 +24,8 @@ use crate::ids::GroupId;
 ///         println!("{:?}", order.payload());
 ///         Ok(Outcome::Done)
 ///     }));
-/// let fleet = Fleet::builder("billing").bootstrap("kafka-1:9092").subscribe(orders).start().await?;
+/// let fleet = Fleet::builder("billing").bootstrap("kafka-1:9092").subscribe(orders);
+/// let fleet = fleet.start().await?;
 /// fleet.run_until_signal().await.into_result()
 /// # }
 /// ```

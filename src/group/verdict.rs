@@ -65,7 +65,7 @@ impl Verdict {
             ),
             ErrorCode::INVALID_SESSION_TIMEOUT => Self::Fatal(
                 ErrorKind::Group,
-                "session.timeout.ms is outside what the broker allows (group.min/max.session.timeout.ms)",
+                "session.timeout.ms is outside the broker's group.{min,max}.session.timeout.ms",
             ),
             ErrorCode::GROUP_MAX_SIZE_REACHED => Self::Fatal(
                 ErrorKind::Group,

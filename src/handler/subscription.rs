@@ -86,8 +86,8 @@ impl Subscription {
             (Ordering::Partition, Some(concurrency)) if concurrency != 1 => Err(Error::new(
                 ErrorKind::Config,
                 format!(
-                    "concurrency={concurrency} clashes with ordering=partition, where one unit of a \
-                     partition runs at a time; set concurrency=1"
+                    "concurrency={concurrency} clashes with ordering=partition, where one unit of \
+                     a partition runs at a time; set concurrency=1"
                 ),
             )),
             (Ordering::Partition, _) => Ok(()),
