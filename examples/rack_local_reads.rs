@@ -41,6 +41,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         members.push((rack, member));
     }
 
+    // Records come once each member has its third, or the first would read them all.
+    let third = usize::try_from(PARTITIONS)? / members.len();
+    let has_third = |(_, member): &(_, FleetHandle)| member.report().partitions.len() == third;
+    while !members.iter().all(has_third) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+
     let records = vec![Record::of("x".repeat(100)); RECORDS];
     for partition in 0..i32::try_from(PARTITIONS)? {
         handle
