@@ -220,6 +220,7 @@ impl CoordinatorActor {
                 self.telemetry.emit(Event::TopicError {
                     topic: partition.topic,
                     error,
+                    denied: true,
                 });
             }
             resolve::Event::ForeignMetadata(partition) => {

@@ -10,7 +10,7 @@ use crate::cluster::{Diff, Input, Output, RequestToken, Snapshot, Target};
 use crate::error::{Error, ErrorKind};
 use crate::fleet::{Event, StopReason};
 use crate::wire::api::metadata::Request;
-use crate::wire::{Class, DrainReason, Response};
+use crate::wire::{Class, DrainReason, ErrorCode, Response};
 
 impl MetadataActor {
     pub(super) fn drain_outputs(&mut self) {
@@ -83,10 +83,16 @@ impl MetadataActor {
         match &diff {
             Diff::BrokerRemoved { broker } => self.links.remove(Target::Broker(*broker)),
             Diff::TopicError { topic, code, .. } => {
-                let error = code.to_string();
+                let missing = *code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+                let error = if missing {
+                    "does not exist".to_owned()
+                } else {
+                    code.to_string()
+                };
                 self.telemetry.emit(Event::TopicError {
                     topic: topic.clone(),
                     error,
+                    denied: *code == ErrorCode::TOPIC_AUTHORIZATION_FAILED,
                 });
             }
             Diff::ClusterChanged { old, new } => {

@@ -10,6 +10,7 @@ use crate::fleet::{Event, RouteChange};
 use crate::ids::BrokerId;
 use crate::records::BatchError;
 use crate::routing::{self, Count, Delivery, Output};
+use crate::wire::ErrorCode;
 
 impl PartitionActor {
     /// Performs one output. Nothing is decided here.
@@ -164,6 +165,7 @@ impl PartitionActor {
                 telemetry.emit(Event::TopicError {
                     topic: partition.topic,
                     error,
+                    denied: code == ErrorCode::TOPIC_AUTHORIZATION_FAILED,
                 });
             }
             routing::Event::Halted => {

@@ -14,8 +14,10 @@ pub(super) struct Signs {
     pub(super) connected: bool,
     /// The latest failure to reach a broker.
     pub(super) connection_error: Option<Error>,
-    /// A topic that cannot be read, and why, as told last.
+    /// A topic that cannot be read or written, and why, as told last.
     pub(super) topic_error: Option<String>,
+    /// Whether that is for want of a permission.
+    pub(super) topic_denied: bool,
     /// Answers in which that topic was missing.
     pub(super) topic_answers: u32,
 }
@@ -50,13 +52,19 @@ pub(super) fn judge(signs: &Signs, connect_timeout: Duration) -> Option<Failure>
             message,
         });
     }
-    let missing = signs.topic_error.as_ref()?;
-    let sure = signs.elapsed >= TOPIC_PATIENCE && signs.topic_answers >= 2;
-    sure.then(|| Failure::running(missing.clone()))
+    let message = signs.topic_error.clone()?;
+    if signs.topic_denied {
+        let exit = Exit::Denied;
+        return Some(Failure { exit, message });
+    }
+    let sure = signs.elapsed >= TOPIC_PATIENCE && signs.topic_answers >= TOPIC_ANSWERS;
+    sure.then(|| Failure::running(message))
 }
 
 /// A topic just created may not be known everywhere yet.
 const TOPIC_PATIENCE: Duration = Duration::from_secs(10);
+/// One broker may not know what another one knows.
+pub(super) const TOPIC_ANSWERS: u32 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -109,6 +117,17 @@ mod tests {
             ..failing(ErrorKind::Unreachable, 60)
         };
         assert_eq!(exit(&lost), None);
+    }
+
+    #[test]
+    fn a_missing_permission_ends_it_at_once() {
+        let signs = Signs {
+            connected: true,
+            topic_error: Some("topic `orders`: TOPIC_AUTHORIZATION_FAILED (29)".into()),
+            topic_denied: true,
+            ..Signs::default()
+        };
+        assert_eq!(exit(&signs), Some(Exit::Denied));
     }
 
     #[test]

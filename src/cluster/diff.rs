@@ -108,7 +108,7 @@ pub enum Diff {
         /// The life that ended.
         incarnation: TopicIncarnation,
     },
-    /// Brokers refuse to speak about the topic.
+    /// Brokers refuse to speak about the topic, or a topic never seen was missing in two answers.
     TopicError {
         /// The name.
         topic: TopicName,

@@ -98,6 +98,17 @@ impl View {
             return;
         }
         self.set_state(name, TopicState::Unconfirmed { since, answers });
+        let never_seen = self
+            .work
+            .topic(name)
+            .is_some_and(|t| t.partitions.is_empty());
+        if never_seen && answers == ABSENT_ANSWERS {
+            self.diffs.push(Diff::TopicError {
+                topic: name.clone(),
+                incarnation: self.incarnation(name),
+                code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+            });
+        }
         self.asks.push(Ask {
             reason: Reason::Contested,
             want: Want::Topic(name.clone()),
@@ -282,3 +293,6 @@ impl View {
         });
     }
 }
+
+/// Answers that must lack a topic never seen before until that is told.
+const ABSENT_ANSWERS: u32 = 2;

@@ -150,6 +150,8 @@ pub enum Event {
         topic: TopicName,
         /// Why.
         error: String,
+        /// Whether a permission is missing.
+        denied: bool,
     },
     /// A broker connection changed state; sent for losses and recoveries only.
     BrokerLink {

@@ -243,6 +243,23 @@ fn a_topic_absent_for_30_seconds_on_two_brokers_is_gone_until_it_is_listed_again
 }
 
 #[test]
+fn a_topic_never_seen_is_surfaced_once_when_two_answers_lack_it() {
+    let absent = Reply::brokers(1..=3)
+        .topic("t", 1)
+        .topic_error(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+    let mut rig = Rig::with(Settings::default(), &absent);
+    assert!(
+        rig.diffs.is_empty(),
+        "one answer is not enough: {:?}",
+        rig.diffs
+    );
+    for _ in 0..3 {
+        rig.round(&absent);
+    }
+    assert_eq!(names(&rig.diffs), ["TopicError"]);
+}
+
+#[test]
 fn a_refused_topic_is_surfaced_once() {
     let mut rig = Rig::standard();
     let refused = Reply::brokers(1..=3)

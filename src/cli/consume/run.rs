@@ -11,7 +11,7 @@ use crate::cli::consume::printer::Printer;
 use crate::cli::consume::quota::{Quota, Share};
 use crate::cli::consume::{ConsumeOptions, exec};
 use crate::cli::exit::Failure;
-use crate::cli::guard::{Signs, judge};
+use crate::cli::guard::{Signs, TOPIC_ANSWERS, judge};
 use crate::fleet::{Event, Fleet, FleetHandle, Stopped};
 use crate::handler::{
     Batch, BatchOutcome, Context, Message, Outcome, Raw, Subscription, batch_fn, handler_fn,
@@ -173,13 +173,15 @@ async fn watch_start(fleet: &FleetHandle, patience: Duration) -> Failure {
         if began {
             std::future::pending::<()>().await;
         }
-        let topic_errors = topic_errors(fleet);
+        let (topic_error, topic_denied) = last_topic_error(fleet).unzip();
         let signs = Signs {
             elapsed: LOOK_INTERVAL * looks,
             connected: fleet.has_connected(),
             connection_error: fleet.connection_error(),
-            topic_answers: u32::try_from(topic_errors.len()).unwrap_or(u32::MAX),
-            topic_error: topic_errors.into_iter().next_back(),
+            topic_error,
+            topic_denied: topic_denied.unwrap_or_default(),
+            // A fleet tells of a missing topic after as many.
+            topic_answers: TOPIC_ANSWERS,
         };
         if let Some(failure) = judge(&signs, patience) {
             return failure;
@@ -188,18 +190,20 @@ async fn watch_start(fleet: &FleetHandle, patience: Duration) -> Failure {
     }
 }
 
-fn topic_errors(fleet: &FleetHandle) -> Vec<String> {
-    let error = |event: &Event| {
-        let Event::TopicError { topic, error } = event else {
+/// What was told last of a topic that cannot be read, and whether a permission is missing.
+fn last_topic_error(fleet: &FleetHandle) -> Option<(String, bool)> {
+    let events = fleet.recent_events();
+    events.iter().rev().find_map(|numbered| {
+        let Event::TopicError {
+            topic,
+            error,
+            denied,
+        } = &numbered.event
+        else {
             return None;
         };
-        Some(format!("topic `{topic}`: {error}"))
-    };
-    fleet
-        .recent_events()
-        .iter()
-        .filter_map(|numbered| error(&numbered.event))
-        .collect()
+        Some((format!("topic `{topic}`: {error}"), *denied))
+    })
 }
 
 /// Resolves when every partition that is assigned has been read to its end.

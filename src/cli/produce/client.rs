@@ -17,7 +17,8 @@ use crate::producer::{
     Input, Leaders as _, Outcome, Output, ProduceError, Producer, Record, RecordToken, SendToken,
 };
 use crate::wire::{
-    self, Class, Completion, DrainReason, Event, Reason, Request, Response, StateName, Token,
+    self, Class, Completion, DrainReason, ErrorCode, Event, Reason, Request, Response, StateName,
+    Token,
 };
 
 /// An idempotent producer on connections of its own.
@@ -118,6 +119,12 @@ impl Client {
             Some(code) => format!("topic `{topic}`: {code}"),
             None => format!("topic `{topic}` does not exist"),
         })
+    }
+
+    /// Whether the brokers refuse to speak about the topic to us.
+    pub(super) fn is_denied(&self, topic: &TopicName) -> bool {
+        let refusal = self.view.snapshot().refusal(topic);
+        refusal == Some(ErrorCode::TOPIC_AUTHORIZATION_FAILED)
     }
 
     /// Feeds what a socket brought.

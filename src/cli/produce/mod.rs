@@ -179,6 +179,7 @@ impl Run {
             connected: findings.connected,
             connection_error: findings.connection_error.clone(),
             topic_error: self.client.topic_error(&self.topic),
+            topic_denied: self.client.is_denied(&self.topic),
             topic_answers: findings.answers,
         };
         judge(&signs, self.patience).filter(|_| findings.acked == 0)
