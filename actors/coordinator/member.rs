@@ -79,12 +79,10 @@ impl CoordinatorActor {
     }
 
     fn stand(&mut self, standing: Standing) {
-        if let Some(identity) = standing.identity() {
-            if identity.generation != self.generation {
-                self.generation = identity.generation;
-                let generation = self.generation;
-                self.threads.post_all(|| Lot::Generation(generation));
-            }
+        let generation = standing.identity().map(|identity| identity.generation);
+        if let Some(generation) = generation.filter(|current| *current != self.generation) {
+            self.generation = generation;
+            self.threads.post_all(|| Lot::Generation(generation));
         }
         let member = standing
             .identity()

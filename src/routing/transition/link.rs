@@ -107,10 +107,9 @@ impl Route {
             self.registered = Registered::None;
             self.apply_deferred(context);
         }
-        if let (Probe::InFlight(_, wish), Some((asked, _))) = (self.probe, self.probed) {
-            if asked == broker {
-                self.probe = Probe::Wanted(wish);
-            }
+        let asked = self.probed.is_some_and(|(asked, _)| asked == broker);
+        if let (Probe::InFlight(_, wish), true) = (self.probe, asked) {
+            self.probe = Probe::Wanted(wish);
         }
         self.on_dial_failed(broker, Class::Rack, context);
         match self.state {
