@@ -37,13 +37,16 @@ struct Pending {
     answer: Option<Produced>,
 }
 
+/// A batch in the log: sequence, record count, offset.
+type Written = (i32, i32, i64);
+
 /// The partition, replicated in no time, and the connections to its brokers.
 struct Played {
     rig: Rig,
     leader: (i32, i32),
     log: Vec<u64>,
-    /// Producer epoch and the last batches: sequence, record count, offset.
-    state: Option<(i16, VecDeque<(i32, i32, i64)>)>,
+    /// Producer epoch and the last batches.
+    state: Option<(i16, VecDeque<Written>)>,
     connections: BTreeMap<i32, VecDeque<Pending>>,
 }
 
