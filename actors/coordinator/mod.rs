@@ -70,6 +70,8 @@ pub(crate) struct CoordinatorActor {
 struct Owned {
     epoch: AssignmentEpoch,
     progress: Arc<Progress>,
+    /// Version of the progress last shown to the commit plan.
+    shown: u64,
 }
 
 /// What the coordinator needs to know of a subscription.

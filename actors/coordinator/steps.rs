@@ -76,6 +76,7 @@ impl CoordinatorActor {
             let owned = Owned {
                 epoch: assigned.epoch,
                 progress: Arc::clone(&progress),
+                shown: 0,
             };
             self.owned.insert(assigned.partition.clone(), owned);
             let Some((subscription, handling)) = self.handling_of(&assigned.partition) else {

@@ -161,6 +161,11 @@ impl Progress {
         }
     }
 
+    /// Rises with every change: who remembers it need not read what stands still.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::SeqCst)
+    }
+
     /// What is to be committed; `None` before the position is known.
     pub(crate) fn read(&self) -> Option<Committable> {
         loop {

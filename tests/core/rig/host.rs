@@ -95,7 +95,10 @@ impl Rig {
         }
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "an output is consumed by carrying it out")]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "an output is consumed by carrying it out"
+    )]
     fn on_route(&mut self, partition: &TopicPartition, output: Output) {
         let partition = partition.clone();
         match output {
