@@ -1,0 +1,7 @@
+//! The `nearside` command from outside: what it prints, and the code it exits with.
+
+#![expect(clippy::unwrap_used, reason = "what is missing fails the test")]
+
+mod bad_input;
+mod pipes;
+mod run;
