@@ -172,9 +172,11 @@ impl Desk {
 
     /// The probe asked for by the last input.
     pub(super) fn probe(&self) -> Demand {
-        let probes = self.said.iter().filter_map(|output| match output {
-            Output::Probe { question, .. } => Some(*question),
-            _ => None,
+        let probes = self.said.iter().filter_map(|output| {
+            let Output::Probe { question, .. } = output else {
+                return None;
+            };
+            Some(*question)
         });
         probes.last().expect("a probe was asked for")
     }
@@ -215,9 +217,11 @@ impl Desk {
     }
 
     pub(super) fn reasons(&self) -> Vec<Reason> {
-        let changes = self.said.iter().filter_map(|output| match output {
-            Output::Event(Event::RoutingChange(change)) => Some(change.reason),
-            _ => None,
+        let changes = self.said.iter().filter_map(|output| {
+            let Output::Event(Event::RoutingChange(change)) = output else {
+                return None;
+            };
+            Some(change.reason)
         });
         changes.collect()
     }

@@ -6,22 +6,32 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::desk::{Desk, assigned, error, hint, stay};
-use crate::ids::{BrokerId, LeaderEpoch, MetadataVersion, Offset};
+use crate::ids::{BrokerId, LeaderEpoch, MetadataVersion, Offset, RouteGeneration};
 use crate::invariants::routing as invariants;
+use crate::routing::demand::Registered;
 use crate::routing::{
-    Breaker, Class, Count, Event, Found, Indexed, Input, IsrPolicy, Link, LinkChange, Output,
-    Source, Verdict,
+    Breaker, Class, Event, Found, Indexed, Input, IsrPolicy, Kind, Lane, Leadership, Link,
+    LinkChange, Output, Position, Probe, Role, Source, Stamp, Verdict,
 };
 use crate::wire::api::fetch::Row;
 
 /// One thing that happens to the route under test.
 #[derive(Clone, Debug)]
 enum Step {
-    Answer(Kind),
-    Probe(Kind),
+    Answer(Answer),
+    Probe(Answer),
     ProbeLost,
-    Late(Kind),
+    Late(Answer),
     Drained,
+    Cluster(News),
+    Host(Call),
+    Reassign,
+    Pass(u64),
+}
+
+/// What metadata and links tell.
+#[derive(Clone, Debug)]
+enum News {
     Leader {
         broker: i32,
         rises: bool,
@@ -39,18 +49,26 @@ enum Step {
         broker: i32,
         opens: bool,
     },
+    Restarted(i32),
+    Throttle(i32),
+}
+
+/// What the host of the partition asks for.
+#[derive(Clone, Debug)]
+enum Call {
     Permit(i32),
     Seek(i64),
-    Pause(bool),
+    Pause,
+    Resume,
     Room(bool),
-    Throttle(i32),
-    Reassign,
-    Later(&'static str),
-    Pass(u64),
+    Hedge,
+    Frozen,
+    Gone,
+    Silent,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum Answer {
     Stay,
     Hint(i32),
     Records,
@@ -62,14 +80,40 @@ fn broker() -> impl Strategy<Value = i32> {
     1..=4_i32
 }
 
-fn kind() -> impl Strategy<Value = Kind> {
+fn kind() -> impl Strategy<Value = Answer> {
     prop_oneof![
-        4 => Just(Kind::Stay),
-        4 => broker().prop_map(Kind::Hint),
-        4 => Just(Kind::Records),
-        1 => Just(Kind::Corrupt),
+        4 => Just(Answer::Stay),
+        4 => broker().prop_map(Answer::Hint),
+        4 => Just(Answer::Records),
+        1 => Just(Answer::Corrupt),
         4 => prop::sample::select(vec![-1, 1, 2, 3, 6, 29, 35, 56, 70, 74, 75, 76, 78, 100, 999])
-            .prop_map(Kind::Error),
+            .prop_map(Answer::Error),
+    ]
+}
+
+fn news() -> impl Strategy<Value = News> {
+    prop_oneof![
+        3 => (broker(), any::<bool>(), any::<bool>())
+            .prop_map(|(broker, rises, known)| News::Leader { broker, rises, known }),
+        1 => Just(News::LeaderLost),
+        3 => prop::collection::vec(broker(), 0..4).prop_map(News::Isr),
+        1 => broker().prop_map(News::Offline),
+        2 => Just(News::Version),
+        4 => (broker(), any::<bool>()).prop_map(|(broker, ready)| News::Link { broker, ready }),
+        2 => (broker(), any::<bool>()).prop_map(|(broker, opens)| News::Breaker { broker, opens }),
+        1 => broker().prop_map(News::Restarted),
+        1 => broker().prop_map(News::Throttle),
+    ]
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    prop_oneof![
+        2 => broker().prop_map(Call::Permit),
+        1 => (0..2_000_i64).prop_map(Call::Seek),
+        1 => Just(Call::Pause),
+        2 => Just(Call::Resume),
+        3 => any::<bool>().prop_map(Call::Room),
+        1 => prop::sample::select(vec![Call::Hedge, Call::Frozen, Call::Gone, Call::Silent]),
     ]
 }
 
@@ -80,21 +124,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::ProbeLost),
         2 => kind().prop_map(Step::Late),
         6 => Just(Step::Drained),
-        3 => (broker(), any::<bool>(), any::<bool>())
-            .prop_map(|(broker, rises, known)| Step::Leader { broker, rises, known }),
-        1 => Just(Step::LeaderLost),
-        3 => prop::collection::vec(broker(), 0..4).prop_map(Step::Isr),
-        1 => broker().prop_map(Step::Offline),
-        2 => Just(Step::Version),
-        4 => (broker(), any::<bool>()).prop_map(|(broker, ready)| Step::Link { broker, ready }),
-        2 => (broker(), any::<bool>()).prop_map(|(broker, opens)| Step::Breaker { broker, opens }),
-        2 => broker().prop_map(Step::Permit),
-        1 => (0..2_000_i64).prop_map(Step::Seek),
-        2 => any::<bool>().prop_map(Step::Pause),
-        2 => any::<bool>().prop_map(Step::Room),
-        1 => broker().prop_map(Step::Throttle),
+        16 => news().prop_map(Step::Cluster),
+        8 => call().prop_map(Step::Host),
         1 => Just(Step::Reassign),
-        1 => prop::sample::select(vec!["hedge", "frozen", "gone", "silent"]).prop_map(Step::Later),
         6 => (0..20_000_u64).prop_map(Step::Pass),
         1 => (0..700_000_u64).prop_map(Step::Pass),
     ]
@@ -108,94 +140,97 @@ struct Trial {
     generation: u64,
     probes: BTreeSet<u32>,
     delivered: Option<(u64, i64)>,
-    old: Option<crate::routing::Stamp>,
+    old: Option<Stamp>,
 }
 
 impl Trial {
     fn run(&mut self, step: Step) {
         match step {
             Step::Answer(kind) => {
-                if let Some(stamp) = self.desk.route.standing_demand().map(|demand| demand.stamp) {
-                    self.old = Some(stamp);
-                    let row = row(&kind);
-                    self.say(Input::Row {
+                self.old = self.desk.route.standing_demand().map(|demand| demand.stamp);
+                self.answer(&kind);
+            }
+            Step::Late(kind) => self.answer(&kind),
+            Step::Probe(kind) => {
+                if let Some(stamp) = self.probe() {
+                    self.say(Input::ProbeRow {
                         stamp,
-                        row,
-                        inconclusive: false,
+                        row: row(&kind),
                     });
-                    self.index(&kind);
                 }
             }
-            Step::Late(kind) => {
-                if let Some(stamp) = self.old {
-                    let row = row(&kind);
-                    self.say(Input::Row {
-                        stamp,
-                        row,
-                        inconclusive: false,
-                    });
-                    self.index(&kind);
+            Step::ProbeLost => {
+                if let Some(stamp) = self.probe() {
+                    self.say(Input::ProbeFailed { stamp });
                 }
             }
             Step::Drained => {
-                if let crate::routing::demand::Registered::Draining(demand) =
-                    self.desk.route.registered
-                {
+                if let Registered::Draining(demand) = self.desk.route.registered {
                     self.say(Input::Drained {
                         stamp: demand.stamp,
                     });
                 }
             }
+            Step::Cluster(news) => {
+                let input = self.cluster(news);
+                self.say(input);
+            }
+            Step::Host(call) => self.say(host(&call)),
+            Step::Reassign => {
+                self.say(Input::Revoked);
+                self.assignment += 1;
+                self.say(Input::Assigned(assigned(self.assignment)));
+            }
             Step::Pass(ms) => self.pass(Duration::from_millis(ms)),
-            other => self.happen(other),
         }
         self.answer_questions();
     }
 
-    fn happen(&mut self, step: Step) {
-        let now = self.desk.now;
+    /// Answers the fetch remembered, which may be an old one.
+    fn answer(&mut self, kind: &Answer) {
+        if let Some(stamp) = self.old {
+            self.say(Input::Row {
+                stamp,
+                row: row(kind),
+                inconclusive: false,
+            });
+            self.index(kind);
+        }
+    }
+
+    /// Brings the facts up to date and makes the input that tells of it.
+    fn cluster(&mut self, news: News) -> Input {
         let epoch = self.desk.route.leadership().epoch.unwrap_or(LeaderEpoch(5));
-        let input = match step {
-            Step::Probe(kind) => match self.probe() {
-                Some(stamp) => Input::ProbeRow {
-                    stamp,
-                    row: row(&kind),
-                },
-                None => return,
-            },
-            Step::ProbeLost => match self.probe() {
-                Some(stamp) => Input::ProbeFailed { stamp },
-                None => return,
-            },
-            Step::Leader {
+        match news {
+            News::Leader {
                 broker,
                 rises,
                 known,
-            } => Input::LeaderChanged(crate::routing::Leadership {
+            } => Input::LeaderChanged(Leadership {
                 leader: known.then_some(BrokerId(broker)),
                 epoch: Some(LeaderEpoch(epoch.0 + i32::from(rises))),
                 addressable: known,
             }),
-            Step::LeaderLost => Input::LeaderLost,
-            Step::Isr(members) => {
+            News::LeaderLost => Input::LeaderLost,
+            News::Isr(members) => {
                 let isr = members.into_iter().map(BrokerId).collect();
                 Input::IsrChanged {
                     isr,
                     epoch: Some(epoch),
                 }
             }
-            Step::Offline(broker) => {
+            News::Offline(broker) => {
                 let replicas = [1, 2, 3, 4].map(BrokerId).into();
                 Input::ReplicasChanged {
                     replicas,
                     offline: [BrokerId(broker)].into(),
                 }
             }
-            Step::Version => {
+            News::Version => {
                 self.version += 1;
                 Input::MetadataVersion(MetadataVersion(self.version))
             }
-            Step::Link { broker, ready } => {
+            News::Link { broker, ready } => {
                 let (link, change) = match ready {
                     true => (Link::Ready, LinkChange::Ready),
                     false => (Link::Down, LinkChange::Lost),
@@ -208,63 +243,40 @@ impl Trial {
                     change,
                 }
             }
-            Step::Breaker { broker, opens } => {
+            News::Breaker { broker, opens } => {
                 let broker = BrokerId(broker);
-                self.desk.brokers.entry(broker).breaker = match opens {
-                    true => Breaker::Open(now + Duration::from_secs(1)),
-                    false => Breaker::Closed,
+                let until = self.desk.now + Duration::from_secs(1);
+                let facts = self.desk.brokers.entry(broker);
+                facts.breaker = if opens {
+                    Breaker::Open(until)
+                } else {
+                    Breaker::Closed
                 };
                 match opens {
                     true => Input::BreakerOpened { broker },
                     false => Input::Readmitted { broker },
                 }
             }
-            Step::Permit(broker) => Input::Readmitted {
+            News::Restarted(broker) => Input::LinkRestarted {
                 broker: BrokerId(broker),
             },
-            Step::Seek(offset) => Input::Seek {
-                offset: Offset(offset),
-                epoch: None,
-            },
-            Step::Pause(true) => Input::Pause,
-            Step::Pause(false) => Input::Resume,
-            Step::Room(room) => Input::Room(room),
-            Step::Throttle(broker) => {
-                let until = now + Duration::from_secs(1);
+            News::Throttle(broker) => {
+                let until = self.desk.now + Duration::from_secs(1);
                 Input::Throttled {
                     broker: BrokerId(broker),
                     until,
                 }
             }
-            Step::Reassign => {
-                self.say(Input::Revoked);
-                self.assignment += 1;
-                Input::Assigned(assigned(self.assignment))
-            }
-            Step::Later("hedge") => Input::HedgeDeadline {
-                broker: BrokerId(2),
-            },
-            Step::Later("frozen") => Input::FrozenSampled {
-                leader_end: Offset(1),
-            },
-            Step::Later("gone") => Input::TopicGone,
-            Step::Later(_) => Input::LeaderSilent,
-            Step::Answer(_) | Step::Late(_) | Step::Drained | Step::Pass(_) => return,
-        };
-        self.say(input);
+        }
     }
 
-    fn probe(&self) -> Option<crate::routing::Stamp> {
-        let crate::routing::Probe::InFlight(id, _) = self.desk.route.probe() else {
+    fn probe(&self) -> Option<Stamp> {
+        let Probe::InFlight(id, _) = self.desk.route.probe() else {
             return None;
         };
         let (broker, _) = self.desk.route.probed?;
-        let (lane, role) = (crate::routing::Lane::Rack, crate::routing::Role::Leader);
-        Some(
-            self.desk
-                .route
-                .stamp(broker, lane, role, crate::routing::Kind::Probe(id)),
-        )
+        let (lane, role) = (Lane::Rack, Role::Leader);
+        Some(self.desk.route.stamp(broker, lane, role, Kind::Probe(id)))
     }
 
     fn pass(&mut self, time: Duration) {
@@ -281,7 +293,7 @@ impl Trial {
         panic!("deadlines without end: {:?}", self.desk.route);
     }
 
-    fn index(&mut self, kind: &Kind) {
+    fn index(&mut self, kind: &Answer) {
         if !self
             .desk
             .said
@@ -292,8 +304,8 @@ impl Trial {
         }
         let end = self.desk.route.fetch_end().0;
         let indexed = match kind {
-            Kind::Corrupt => Indexed::Corrupt,
-            Kind::Stay | Kind::Hint(_) | Kind::Records | Kind::Error(_) => {
+            Answer::Corrupt => Indexed::Corrupt,
+            Answer::Stay | Answer::Hint(_) | Answer::Records | Answer::Error(_) => {
                 // I13: what is delivered follows what was, within a position generation.
                 let generation = self.desk.route.position_generation().0;
                 let last = self.delivered.filter(|(of, _)| *of == generation);
@@ -314,13 +326,13 @@ impl Trial {
     fn answer_questions(&mut self) {
         let generation = self.desk.route.position_generation();
         match self.desk.route.position() {
-            crate::routing::Position::Validating => {
+            Position::Validating => {
                 self.say(Input::Validated {
                     generation,
                     verdict: Verdict::Agrees,
                 });
             }
-            crate::routing::Position::Resolving => {
+            Position::Resolving => {
                 let offset = self.desk.route.fetch_end();
                 let found = Found::Offset {
                     offset,
@@ -329,9 +341,23 @@ impl Trial {
                 };
                 self.say(Input::Resolved { generation, found });
             }
-            crate::routing::Position::Unset
-            | crate::routing::Position::Ready
-            | crate::routing::Position::Halted => {}
+            Position::Unset | Position::Ready | Position::Halted => {}
+        }
+    }
+
+    fn judge(&mut self, output: &Output) {
+        if let Output::Event(Event::RoutingChange(change)) = output {
+            // I15
+            let last = RouteGeneration(self.generation);
+            assert!(invariants::generation_follows(last, change.generation));
+            self.generation = change.generation.0;
+        }
+        if let Output::Probe { question, .. } = output {
+            // I2: a new probe means the last one is answered, failed or cancelled.
+            let Kind::Probe(id) = question.stamp.kind else {
+                panic!("{question:?}")
+            };
+            assert!(self.probes.insert(id.0), "a probe number is used once");
         }
     }
 
@@ -339,23 +365,7 @@ impl Trial {
         self.desk.input(input);
         let said = self.desk.said.clone();
         for output in &said {
-            match output {
-                Output::Event(Event::RoutingChange(change)) => {
-                    // I15
-                    let last = crate::ids::RouteGeneration(self.generation);
-                    assert!(invariants::generation_follows(last, change.generation));
-                    self.generation = change.generation.0;
-                }
-                Output::Probe { question, .. } => {
-                    // I2: a new probe means the last one is answered, failed or cancelled.
-                    let crate::routing::Kind::Probe(id) = question.stamp.kind else {
-                        panic!("{question:?}")
-                    };
-                    assert!(self.probes.insert(id.0), "a probe number is used once");
-                }
-                Output::Count(Count::NotYet(_)) => {}
-                _ => {}
-            }
+            self.judge(output);
         }
         assert_eq!(self.desk.route.generation().0, self.generation, "I15");
         // I4, I5, I6, I12
@@ -367,15 +377,38 @@ impl Trial {
     }
 }
 
-fn row(kind: &Kind) -> Row {
+fn host(call: &Call) -> Input {
+    match call {
+        Call::Permit(broker) => Input::Readmitted {
+            broker: BrokerId(*broker),
+        },
+        Call::Seek(offset) => Input::Seek {
+            offset: Offset(*offset),
+            epoch: None,
+        },
+        Call::Pause => Input::Pause,
+        Call::Resume => Input::Resume,
+        Call::Room(room) => Input::Room(*room),
+        Call::Hedge => Input::HedgeDeadline {
+            broker: BrokerId(2),
+        },
+        Call::Frozen => Input::FrozenSampled {
+            leader_end: Offset(1),
+        },
+        Call::Gone => Input::TopicGone,
+        Call::Silent => Input::LeaderSilent,
+    }
+}
+
+fn row(kind: &Answer) -> Row {
     match kind {
-        Kind::Stay => stay(),
-        Kind::Hint(broker) => hint(*broker),
-        Kind::Records | Kind::Corrupt => Row {
+        Answer::Stay => stay(),
+        Answer::Hint(broker) => hint(*broker),
+        Answer::Records | Answer::Corrupt => Row {
             records: vec![0; 10].into(),
             ..stay()
         },
-        Kind::Error(code) => error(*code),
+        Answer::Error(code) => error(*code),
     }
 }
 

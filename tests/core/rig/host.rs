@@ -90,18 +90,13 @@ impl Rig {
             reader.route.handle(input, &self.brokers, draw, now);
             while let Some(output) = self.readers.get_mut(partition).unwrap().route.poll_output() {
                 inputs.extend(self.readers.get_mut(partition).unwrap().note(&output, now));
-                self.on_route(partition, output);
+                self.on_route(partition.clone(), &output);
             }
         }
     }
 
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "an output is consumed by carrying it out"
-    )]
-    fn on_route(&mut self, partition: &TopicPartition, output: Output) {
-        let partition = partition.clone();
-        match output {
+    fn on_route(&mut self, partition: TopicPartition, output: &Output) {
+        match *output {
             Output::Want(demand) => {
                 self.link_input(
                     demand.stamp.broker,
