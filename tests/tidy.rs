@@ -1,10 +1,6 @@
 //! House style, as tests: what a reviewer should not have to look for.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "what is missing fails the test"
-)]
+#![expect(clippy::unwrap_used, reason = "what is missing fails the test")]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -60,7 +56,7 @@ fn files_stay_small() {
         let lines = source.text.lines().count();
         faults.check(
             lines <= FILE_LINES_MAX,
-            &source,
+            source,
             1,
             format_args!("{lines} lines in one file"),
         );
@@ -89,7 +85,7 @@ fn functions_stay_short() {
             let text = format!("`{}` has {} lines", function.name, function.lines);
             faults.check(
                 function.lines <= FUNCTION_LINES_MAX,
-                &source,
+                source,
                 function.line,
                 text,
             );
@@ -106,7 +102,7 @@ fn the_core_names_nothing_that_acts() {
             for name in NOT_IN_THE_CORE {
                 faults.check(
                     !names(line, name),
-                    &source,
+                    source,
                     number,
                     format_args!("`{name}` in the core"),
                 );
@@ -138,9 +134,7 @@ fn only_the_actors_name_actix() {
 #[test]
 fn machines_have_no_wildcard_arm() {
     let mut faults = Faults::default();
-    let machines = sources()
-        .into_iter()
-        .filter(|source| source.is_in(&MACHINES));
+    let machines = sources().iter().filter(|source| source.is_in(&MACHINES));
     for source in machines.filter(|source| !source.is_in(&OPEN_MATCHES)) {
         for (number, line) in numbered(&source.code) {
             let wildcard = line.trim_start().starts_with("_ =>") || line.contains("| _ =>");
@@ -173,7 +167,7 @@ fn lints_are_expected_with_a_reason_and_never_allowed() {
                 line.contains("[allow(") || line.contains("cfg_attr(") && line.contains(" allow(");
             faults.check(
                 !allows,
-                &source,
+                source,
                 number,
                 "`allow`: use `expect` with a reason",
             );
@@ -183,7 +177,7 @@ fn lints_are_expected_with_a_reason_and_never_allowed() {
             let number = source.code[..at].lines().count();
             faults.check(
                 attribute.contains("reason ="),
-                &source,
+                source,
                 number,
                 "`expect` without a reason",
             );
@@ -245,7 +239,7 @@ fn every_example_is_listed() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap_or_default();
     let mut faults = Faults::default();
     for source in sources()
-        .into_iter()
+        .iter()
         .filter(|source| source.is_in(&["examples"]))
     {
         let name = Path::new(&source.name)
@@ -256,7 +250,7 @@ fn every_example_is_listed() {
             .to_owned();
         faults.check(
             readme.contains(&name),
-            &source,
+            source,
             1,
             "the README does not list it",
         );
@@ -273,8 +267,8 @@ fn metrics_and_their_documentation_agree() {
         .flat_map(|s| metric_names(&s.text))
         .collect();
     let documented: BTreeSet<String> = documents()
-        .iter()
-        .flat_map(|(_, text)| metric_names(text))
+        .values()
+        .flat_map(|text| metric_names(text))
         .collect();
     let undocumented: Vec<_> = coded.difference(&documented).collect();
     let invented: Vec<_> = documented.difference(&coded).collect();
