@@ -79,7 +79,7 @@ impl CoordinatorActor {
     pub(super) fn forget(&mut self, partitions: &[Assigned]) {
         for assigned in partitions {
             self.owned.remove(&assigned.partition);
-            self.refused_at.remove(&assigned.partition);
+            self.asking.remove(&assigned.partition);
         }
         self.feed_committer(Input::Forget(partitions.to_vec()));
         self.feed_resolver(resolve::Input::Forget(partitions.to_vec()));

@@ -18,6 +18,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use self::asking::Asked;
 use self::port::CoordinatorPort;
+use self::resolving::Asking;
 use self::steps::Running;
 pub(crate) use self::steps::StepPlan;
 use super::broker::{Answer, Links};
@@ -32,7 +33,7 @@ use super::telemetry::Telemetry;
 use crate::cluster::Snapshot;
 use crate::group::{self, ClassicMember};
 use crate::handler::{Handling, TopicMatcher};
-use crate::ids::{AssignmentEpoch, Generation, Moment, Offset, TopicName, TopicPartition};
+use crate::ids::{AssignmentEpoch, Generation, Moment, TopicName, TopicPartition};
 use crate::offsets::{Committer, Resolver, resolve};
 
 /// Hosts the machines of one group membership.
@@ -43,8 +44,8 @@ pub(crate) struct CoordinatorActor {
     plan: StepPlan,
     subscriptions: Vec<GroupSubscription>,
     owned: BTreeMap<TopicPartition, Owned>,
-    /// Offsets the leader refused, while the resolver looks at them.
-    refused_at: BTreeMap<TopicPartition, Offset>,
+    /// What the resolver is looking into.
+    asking: BTreeMap<TopicPartition, Asking>,
     running: Option<Running>,
     solved: Addr<Self>,
     snapshot: Arc<Snapshot>,
@@ -126,7 +127,7 @@ impl CoordinatorActor {
             plan: parts.plan,
             subscriptions: parts.subscriptions,
             owned: BTreeMap::new(),
-            refused_at: BTreeMap::new(),
+            asking: BTreeMap::new(),
             running: None,
             solved: ctx.address(),
             snapshot: Arc::default(),

@@ -10,10 +10,21 @@ use crate::actors::partition::{Ask, Lot, Question};
 use crate::cluster::Reason;
 use crate::fleet::Event;
 use crate::group::{self, To};
-use crate::ids::{AssignmentEpoch, PositionGeneration, TopicPartition};
+use crate::ids::{AssignmentEpoch, Offset, PositionGeneration, TopicPartition};
 use crate::offsets::commit::{self, Due, Observed};
 use crate::offsets::resolve::{self, Input, Outcome, Output, ResetCause};
 use crate::routing::{self, Found, Resolve, Source, Verdict};
+
+/// What a route asked; it decides in which terms the answer is put.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Asking {
+    /// Where to begin.
+    Start,
+    /// What to do about an offset that the leader refused.
+    Refused(Offset),
+    /// Whether our history agrees with the leader's.
+    History,
+}
 
 impl CoordinatorActor {
     /// Feeds the resolver and performs what it asks for.
@@ -44,18 +55,19 @@ impl CoordinatorActor {
             ask,
         } in questions
         {
-            let (generation, question) = match ask {
+            let (generation, asking, question) = match ask {
                 Ask::Resolve {
                     generation,
                     what: Resolve::Start,
-                } => (generation, resolve::Question::Start),
+                } => (generation, Asking::Start, resolve::Question::Start),
                 Ask::Resolve {
                     generation,
                     what: Resolve::OutOfRange { offset, epoch },
-                } => {
-                    self.refused_at.insert(partition.clone(), offset);
-                    (generation, resolve::Question::OutOfRange { offset, epoch })
-                }
+                } => (
+                    generation,
+                    Asking::Refused(offset),
+                    resolve::Question::OutOfRange { offset, epoch },
+                ),
                 Ask::Validate {
                     generation,
                     offset,
@@ -63,6 +75,7 @@ impl CoordinatorActor {
                     told,
                 } => (
                     generation,
+                    Asking::History,
                     resolve::Question::Validate {
                         offset,
                         epoch,
@@ -70,6 +83,7 @@ impl CoordinatorActor {
                     },
                 ),
             };
+            self.asking.insert(partition.clone(), asking);
             self.feed_resolver(Input::Resolve {
                 partition,
                 assignment_epoch: assignment,
@@ -150,7 +164,7 @@ impl CoordinatorActor {
                 to: offset,
             });
         }
-        let refused = self.refused_at.remove(&partition);
+        let asking = self.asking.remove(&partition).unwrap_or(Asking::Start);
         let found = |found| routing::Input::Resolved { generation, found };
         let at = |offset, epoch, source| {
             found(Found::Offset {
@@ -168,19 +182,19 @@ impl CoordinatorActor {
             Outcome::Reset { offset, .. } | Outcome::At(offset) | Outcome::End(offset) => {
                 at(offset, None, Source::Reset)
             }
-            Outcome::Inside => match refused {
-                Some(offset) => at(offset, None, Source::Inside),
-                None => return,
+            Outcome::Inside => match asking {
+                Asking::Refused(offset) => at(offset, None, Source::Inside),
+                Asking::Start | Asking::History => return,
             },
             Outcome::Agrees => verdict(Verdict::Agrees),
             Outcome::Unknown => verdict(Verdict::Unknown),
-            Outcome::Truncated { to, epoch } => match refused {
-                Some(_) => at(to, epoch, Source::Reset),
-                None => verdict(Verdict::Truncated { to, epoch }),
+            Outcome::Truncated { to, epoch } => match asking {
+                Asking::Start | Asking::Refused(_) => at(to, epoch, Source::Reset),
+                Asking::History => verdict(Verdict::Truncated { to, epoch }),
             },
-            Outcome::Halt => match refused {
-                Some(_) => found(Found::Nothing),
-                None => verdict(Verdict::Halt),
+            Outcome::Halt => match asking {
+                Asking::Start | Asking::Refused(_) => found(Found::Nothing),
+                Asking::History => verdict(Verdict::Halt),
             },
             Outcome::TopicGone => routing::Input::TopicGone,
         };
@@ -191,12 +205,7 @@ impl CoordinatorActor {
 
     /// A position from the policy is committed at once, so that a restart before the first record
     /// does not ask the policy again (runtime.md X8).
-    fn commit_start(
-        &mut self,
-        partition: &TopicPartition,
-        epoch: AssignmentEpoch,
-        offset: crate::ids::Offset,
-    ) {
+    fn commit_start(&mut self, partition: &TopicPartition, epoch: AssignmentEpoch, offset: Offset) {
         let state = Observed {
             partition: partition.clone(),
             assignment_epoch: epoch,
