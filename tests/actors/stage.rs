@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nearside::embedded::listener::{Handle, Serving};
-use nearside::embedded::{Cluster, Record, Settings, encode_batch};
+use nearside::embedded::{Api, Cluster, Record, Settings, encode_batch};
 use nearside::fleet::{BoxFuture, Stream, Transport};
 use nearside::ids::{BrokerId, Offset, TopicPartition};
 use nearside::prelude::*;
@@ -86,11 +86,32 @@ impl Stage {
             .subscribe(subscription)
     }
 
+    /// Requests of one API that all brokers received since the start.
+    pub(crate) fn requests(&self, api: Api) -> u64 {
+        self.cluster()
+            .with(|cluster| (1..=3).map(|id| cluster.requests(BrokerId(id), api)).sum())
+    }
+
     /// The broker that leads a partition.
     pub(crate) fn leader(&self, topic: &str, partition: i32) -> Option<i32> {
         let at = TopicPartition::new(topic, partition);
         let view = self.cluster().with(|cluster| cluster.partition(&at));
         view.and_then(|view| view.leader).map(|leader| leader.0)
+    }
+
+    /// The leader's high watermark.
+    pub(crate) fn end(&self, topic: &str, partition: i32) -> i64 {
+        let at = TopicPartition::new(topic, partition);
+        let view = self.cluster().with(|cluster| cluster.partition(&at));
+        view.expect("partition exists").high_watermark.0
+    }
+
+    /// The broker that coordinates a group.
+    pub(crate) fn coordinator(&self, group: &str) -> i32 {
+        let broker = self
+            .cluster()
+            .with(|cluster| cluster.coordinator(&group.into()));
+        broker.expect("some broker lives").0
     }
 
     /// Record bytes a broker has served to consumers.
@@ -125,6 +146,18 @@ pub(crate) fn commit_marker(producer: i64) -> Bytes {
     })
 }
 
+/// What compaction leaves of a batch whose records are all gone: its header, with the last offset
+/// it covered.
+pub(crate) fn emptied(records: usize) -> Bytes {
+    let records: Vec<_> = (0..records).map(|n| Record::of(n.to_string())).collect();
+    forged(encode_batch(&records), |bytes| {
+        bytes.truncate(HEADER_BYTES);
+        let length = i32::try_from(HEADER_BYTES - 12).expect("small");
+        bytes[8..12].copy_from_slice(&length.to_be_bytes());
+        bytes[57..61].copy_from_slice(&0_i32.to_be_bytes());
+    })
+}
+
 /// A batch with its bytes changed by `edit` and its checksum made right again.
 pub(crate) fn forged(batch: Bytes, edit: impl FnOnce(&mut Vec<u8>)) -> Bytes {
     let mut bytes = batch.to_vec();
@@ -148,6 +181,14 @@ pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
         tokio::time::advance(STEP).await;
     }
     panic!("never happened: {what}");
+}
+
+/// Lets time pass in steps, so that what is due on the way happens when it is due.
+pub(crate) async fn pass(time: Duration) {
+    let end = tokio::time::Instant::now() + time;
+    while tokio::time::Instant::now() < end {
+        tokio::time::advance(STEP).await;
+    }
 }
 
 /// What handlers saw, in order.
@@ -220,5 +261,6 @@ impl Transport for InMemory {
     }
 }
 
+const HEADER_BYTES: usize = 61;
 const STEP: Duration = Duration::from_millis(20);
 const HOUR_IN_STEPS: usize = 180_000;

@@ -8,7 +8,8 @@ use nearside::ids::{BrokerId, Offset, TopicPartition};
 use nearside::prelude::*;
 use tokio::sync::Semaphore;
 
-use crate::stage::{Seen, Stage, commit_marker, run, until};
+use crate::committing::gated;
+use crate::stage::{Seen, Stage, commit_marker, pass, run, until};
 
 /// runtime.md 57: what finished is not run again, what is in hand goes on, nothing is skipped.
 #[test]
@@ -52,7 +53,7 @@ fn a_crash_behind_a_transaction_marker_does_not_run_the_record_in_hand_again() {
 
         fleet.crash(Victim::Partition(orders(0)));
         until("it is back", || restarts(&fleet) == 1).await;
-        tokio::time::advance(Duration::from_secs(5)).await;
+        pass(Duration::from_secs(5)).await;
         permits.add_permits(100);
         stage.produce("orders", 0, 2);
         until("all is seen", || seen.len() >= 5).await;
@@ -224,20 +225,6 @@ fn a_crash_of_an_actor_that_nothing_restarts_ends_the_fleet_with_its_name() {
             }
         });
     }
-}
-
-/// Notes each record, then waits for a permit.
-fn gated(seen: &Seen, permits: &Arc<Semaphore>) -> Subscription {
-    let (seen, permits) = (seen.clone(), Arc::clone(permits));
-    let handler = handler_fn(move |message: Message<Raw>, _: Context| {
-        seen.note(&message);
-        let permits = Arc::clone(&permits);
-        async move {
-            permits.acquire().await.expect("never closed").forget();
-            Ok(Outcome::Done)
-        }
-    });
-    Subscription::topics(["orders"]).handler(handler)
 }
 
 async fn start(stage: &Stage, subscription: Subscription) -> FleetHandle {
