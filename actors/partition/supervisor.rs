@@ -138,7 +138,7 @@ impl PartitionSupervisor {
             Victim::Partition(partition) => self.tell(partition, Told::Crash),
             Victim::HandlerHost => self.thread.to_host(HostRequest::Crash),
             Victim::PartitionSupervisor => on_purpose(),
-            Victim::Link(_) | Victim::Metadata | Victim::Coordinator => {}
+            Victim::Link(_) | Victim::Metadata | Victim::Coordinator | Victim::FleetSupervisor => {}
         }
     }
 

@@ -23,6 +23,10 @@ pub(super) fn send(victim: Victim, directory: &Directory) -> bool {
             .coordinator
             .get()
             .is_some_and(|coordinator| coordinator.try_send(Note::Crash).is_ok()),
+        Victim::FleetSupervisor => {
+            on_purpose();
+            true
+        }
         Victim::HandlerHost | Victim::PartitionSupervisor => {
             first().is_some_and(|thread| thread.try_send(Lot::Crash(victim)).is_ok())
         }

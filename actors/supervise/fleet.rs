@@ -193,6 +193,16 @@ impl Actor for FleetSupervisor {
     type Context = Context<Self>;
 }
 
+/// Nothing it supervised goes on unseen, should it end other than in order.
+impl Drop for FleetSupervisor {
+    fn drop(&mut self) {
+        if self.ended.borrow().is_none() {
+            self.links.tell_all(|| LinkLot::Stop);
+            self.links.directory.placement.stop();
+        }
+    }
+}
+
 /// A channel's messages as a stream.
 pub(super) fn stream<T: 'static>(receiver: UnboundedReceiver<T>) -> impl Stream<Item = T> {
     futures::stream::unfold(receiver, |mut receiver| async move {

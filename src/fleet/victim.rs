@@ -18,4 +18,6 @@ pub enum Victim {
     Metadata,
     /// The coordinator actor.
     Coordinator,
+    /// The fleet supervisor.
+    FleetSupervisor,
 }

@@ -227,6 +227,28 @@ fn a_crash_of_an_actor_that_nothing_restarts_ends_the_fleet_with_its_name() {
     }
 }
 
+#[test]
+fn a_crash_of_the_fleet_supervisor_itself_is_an_end_with_a_reason() {
+    run(async {
+        let stage = Stage::new();
+        stage.topic("orders", 1);
+        let seen = Seen::default();
+        let fleet = start(&stage, seen.noting("orders")).await;
+        stage.produce("orders", 0, 10);
+        until("the records are seen", || seen.len() == 10).await;
+        fleet.crash(Victim::FleetSupervisor);
+        let limit = Duration::from_secs(5);
+        let stopped = tokio::time::timeout(limit, fleet.stopped()).await;
+        let stopped = stopped.expect("whoever waits is told");
+        assert!(matches!(stopped.reason, StopReason::Fatal(_)));
+        // Its links are gone with it: what comes now reaches nobody.
+        pass(Duration::from_secs(1)).await;
+        stage.produce("orders", 0, 10);
+        pass(Duration::from_secs(5)).await;
+        assert_eq!(seen.len(), 10);
+    });
+}
+
 async fn start(stage: &Stage, subscription: Subscription) -> FleetHandle {
     stage
         .fleet("g", "b", subscription)
