@@ -43,8 +43,11 @@ impl Journal {
     }
 
     /// Distinct records handled.
-    pub(crate) fn handled(&self) -> usize {
-        self.lock().values().map(|log| log.numbers.len()).sum()
+    pub(crate) fn handled(&self) -> u64 {
+        self.lock()
+            .values()
+            .map(|log| log.numbers.len() as u64)
+            .sum()
     }
 
     /// The partitions at this moment.

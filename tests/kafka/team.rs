@@ -107,7 +107,7 @@ impl Team {
     }
 
     /// Waits until `records` different records were handled.
-    pub(crate) fn wait_handled(&self, records: usize) -> Result<(), Failed> {
+    pub(crate) fn wait_handled(&self, records: u64) -> Result<(), Failed> {
         let what = format!("{records} records of {} handled", self.topic);
         Ok(until(&what, PATIENCE, || match self.journal.handled() {
             handled if handled >= records => Ok(()),
