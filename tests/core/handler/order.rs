@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nearside::handler::{
     Cause, Context, Event, Gate, HandlerError, Input, Json, Message, Outcome, Raw, Retry, Settings,
-    Subscription, handler_fn,
+    Subscription, blocking_fn, handler_fn,
 };
 use nearside::ids::LeaderEpoch;
 
@@ -294,4 +294,29 @@ fn partitions_take_permits_in_turn() {
     let mut counts = read(&seen);
     counts.sort_unstable();
     assert_eq!(counts, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]);
+}
+
+/// runtime.md 13
+#[test]
+fn blocking_handlers_are_bound_by_their_threads_and_do_not_hold_up_others() {
+    let mut rig = Rig::with(Settings {
+        blocking_max: 4,
+        ..Settings::default()
+    });
+    let blocking = Subscription::topics(["orders"])
+        .handler(blocking_fn(|_: Message<Raw>, _: Context| Ok(Outcome::Done)));
+    rig.frozen = true;
+    for index in 0..50 {
+        rig.assign(index, &blocking);
+        rig.deliver(index, vec![batch(0, 1)]);
+    }
+    assert_eq!(rig.started, 4);
+    let seen = log();
+    rig.assign(50, &subscription(&seen, |_, _| Ok(Outcome::Done)));
+    rig.deliver(50, vec![batch(0, 1)]);
+    assert_eq!(rig.started, 5, "the handler pool has permits of its own");
+    rig.frozen = false;
+    rig.input(Input::Tick);
+    assert_eq!(rig.started, 51);
+    assert!((0..50).all(|index| rig.report(index).watermark() == 1));
 }

@@ -67,6 +67,8 @@ pub(crate) struct Rig {
     tasks: BTreeMap<StintId, BoxFuture<'static, StintEnd>>,
     /// Tasks that survive an abort, like those on the blocking pool.
     pub(crate) deaf: bool,
+    /// Whether tasks stand still, as if every thread of the pool were held.
+    pub(crate) frozen: bool,
     pub(crate) reports: BTreeMap<TopicPartition, Report>,
     pub(crate) events: Vec<Event>,
     pub(crate) stops: Vec<StopReason>,
@@ -87,6 +89,7 @@ impl Rig {
             clock,
             tasks: BTreeMap::new(),
             deaf: false,
+            frozen: false,
             reports: BTreeMap::new(),
             events: Vec::new(),
             stops: Vec::new(),
@@ -169,6 +172,9 @@ impl Rig {
         loop {
             while let Some(output) = self.host.poll_output() {
                 self.perform(output);
+            }
+            if self.frozen {
+                return;
             }
             let mut task = TaskContext::from_waker(Waker::noop());
             let ended = self.tasks.iter_mut().find_map(|(stint, future)| {
