@@ -358,6 +358,7 @@ impl Broker {
             }
             if self.fetch_lane(class).is_overdue(now) {
                 self.emit(Output::Hangup(class));
+                self.fetch_lane(class).extend(HANGUP_PAUSE);
             }
         }
         if let Some(failed) = self.probes.overdue(now) {
@@ -381,3 +382,6 @@ impl Broker {
         }
     }
 }
+
+/// Time a connection has to end before it is hung up again.
+const HANGUP_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);

@@ -24,6 +24,8 @@ mod output;
 mod probes;
 mod session;
 mod settings;
+#[cfg(test)]
+mod tests;
 
 pub use input::Input;
 pub use machine::Broker;
