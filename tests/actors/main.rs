@@ -1,5 +1,15 @@
 //! Whole fleets on the embedded cluster.
 
+#![expect(
+    clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
+    reason = "what is missing or unexpected fails the test"
+)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the clock is paused and the test's own"
+)]
+
 mod committing;
 mod failing;
 mod handling;

@@ -138,7 +138,7 @@ pub(crate) fn commit_marker(producer: i64) -> Bytes {
     const COMMIT: [u8; 4] = [0, 0, 0, 1];
     let marker = Record::of(vec![0; 6]).keyed(COMMIT.to_vec());
     let batch = encode_batch(&[marker]);
-    forged(batch, |bytes| {
+    forged(&batch, |bytes| {
         // Transactional and control.
         bytes[21..23].copy_from_slice(&0x30_i16.to_be_bytes());
         bytes[43..51].copy_from_slice(&producer.to_be_bytes());
@@ -150,7 +150,7 @@ pub(crate) fn commit_marker(producer: i64) -> Bytes {
 /// it covered.
 pub(crate) fn emptied(records: usize) -> Bytes {
     let records: Vec<_> = (0..records).map(|n| Record::of(n.to_string())).collect();
-    forged(encode_batch(&records), |bytes| {
+    forged(&encode_batch(&records), |bytes| {
         bytes.truncate(HEADER_BYTES);
         let length = i32::try_from(HEADER_BYTES - 12).expect("small");
         bytes[8..12].copy_from_slice(&length.to_be_bytes());
@@ -159,7 +159,7 @@ pub(crate) fn emptied(records: usize) -> Bytes {
 }
 
 /// A batch with its bytes changed by `edit` and its checksum made right again.
-pub(crate) fn forged(batch: Bytes, edit: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+pub(crate) fn forged(batch: &Bytes, edit: impl FnOnce(&mut Vec<u8>)) -> Bytes {
     let mut bytes = batch.to_vec();
     edit(&mut bytes);
     let checksum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &bytes[21..]);
