@@ -84,6 +84,8 @@ fn by_message(tally: &Arc<Tally>) -> Subscription {
     }))
 }
 
+type MakeSubscription = fn(&Arc<Tally>) -> Subscription;
+
 fn end_to_end(c: &mut Criterion) {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be built");
     let serving = runtime.block_on(backlog());
@@ -92,7 +94,7 @@ fn end_to_end(c: &mut Criterion) {
     bench
         .throughput(Throughput::Elements(RECORDS))
         .sample_size(10);
-    let kinds: [(&str, fn(&Arc<Tally>) -> Subscription); 2] =
+    let kinds: [(&str, MakeSubscription); 2] =
         [("batch handler", by_batch), ("message handler", by_message)];
     for (name, subscription) in kinds {
         bench.bench_function(name, |b| {

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use crate::run::{cluster, run};
 
@@ -60,10 +61,13 @@ async fn a_refused_connection_ends_with_the_connect_timeout() {
 async fn an_http_server_is_recognised_at_once() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let server = tokio::spawn(async move {
+    let mut server = JoinSet::new();
+    server.spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let mut request = [0; 64];
-            stream.read(&mut request).await.ok();
+            let Ok(1..) = stream.read(&mut request).await else {
+                continue;
+            };
             stream
                 .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
                 .await
@@ -72,7 +76,6 @@ async fn an_http_server_is_recognised_at_once() {
     });
     let words = format!("consume -b 127.0.0.1:{port} -t orders --connect-timeout 50");
     run(&words, "").await.assert_failure(3, "HTTP");
-    server.abort();
 }
 
 #[tokio::test]
