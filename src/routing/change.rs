@@ -4,8 +4,9 @@ use super::event::{Endpoint, Event, Reason, RoutingChange};
 use super::lease::{Hold, Lease};
 use super::output::Output;
 use super::route::{Context, Deferred, Route};
+use super::settings::IsrPolicy;
 use super::stamp::Lane;
-use super::state::{Probe, State, Until, Why};
+use super::state::{Probe, State, Until, Why, Wish};
 use super::timer::Timer;
 use crate::ids::{BrokerId, Moment};
 
@@ -70,9 +71,35 @@ impl Route {
 
     /// Carries out a change that waited for the fetch in flight.
     pub(super) fn apply_deferred(&mut self, context: Context<'_>) {
-        if let Some(Deferred { state, cause }) = self.deferred.take() {
-            self.change(state, cause, context);
+        if let Some(deferred) = self.deferred.take() {
+            self.carry_out(deferred, context);
         }
+    }
+
+    /// Carries out a change decided a while ago. A follower that may not be read any more is asked
+    /// about again instead.
+    pub(super) fn carry_out(&mut self, deferred: Deferred, context: Context<'_>) {
+        self.timers.clear(Timer::Flight);
+        let Deferred { state, cause } = deferred;
+        match state {
+            State::Follower { broker, .. } if !self.may_read(broker, context) => {
+                self.want_probe(Wish::Isr);
+            }
+            State::Follower { .. } | State::Parked | State::Leader | State::Forced { .. } => {
+                self.change(state, cause, context);
+            }
+        }
+    }
+
+    /// I5, I6 and the breaker, of a follower about to be read.
+    fn may_read(&self, broker: BrokerId, context: Context<'_>) -> bool {
+        let in_sync = match self.settings.isr {
+            IsrPolicy::Require => self.in_isr_view(broker),
+            IsrPolicy::Advise => true,
+        };
+        in_sync
+            && !self.ledger.is_cooling(broker, context.now)
+            && self.breaker_lets(broker, context)
     }
 
     /// Forces the route to the leader on the no-rack lane; same `why` and `until` as given.

@@ -208,3 +208,15 @@ fn a_permit_nobody_waits_for_changes_nothing() {
         assert!(desk.said.is_empty());
     }
 }
+
+#[test]
+fn a_replica_that_left_the_isr_again_while_its_turn_was_awaited_is_not_read() {
+    let mut desk = Desk::new();
+    desk.isr(&[1, 3]);
+    desk.row(hint(2));
+    desk.isr(&[1, 2, 3]);
+    desk.isr(&[1, 3]);
+    desk.drained();
+    assert_eq!(desk.why(), Some(Why::NotInIsr(B2)));
+    assert!(desk.asked_probe());
+}

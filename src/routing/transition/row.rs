@@ -45,7 +45,7 @@ impl Route {
         if let (Some(waiting), None) = (deferred, self.deferred)
             && (before == self.generation || waiting.state.follower() != Some(stamp.broker))
         {
-            self.change(waiting.state, waiting.cause, context);
+            self.carry_out(waiting, context);
         }
     }
 
