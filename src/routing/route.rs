@@ -240,7 +240,12 @@ impl Route {
 
     /// The next output, in the order in which they are to be carried out.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        let output = self.outputs.pop_front();
+        if output.is_none() {
+            // A hundred thousand idle partitions would each keep an empty buffer.
+            self.outputs = VecDeque::new();
+        }
+        output
     }
 
     /// When to hand in [`Input::Tick`]. An idle partition's deadlines are minutes away and may be

@@ -393,3 +393,10 @@ fn an_answer_of_an_earlier_question_is_dropped() {
     assert_eq!(desk.route.fetch_end(), Offset(850));
     assert_eq!(desk.route.position(), Position::Validating);
 }
+
+/// runtime.md B7: 2 KiB for everything an idle partition keeps.
+#[test]
+fn an_idle_route_is_small() {
+    let size = size_of::<crate::routing::Route>();
+    assert!(size <= 1_152, "{size} bytes");
+}
