@@ -118,14 +118,22 @@ pub struct Deframer {
     tiers: VecDeque<Tier>,
     sniffed: bool,
     failed: Option<FrameError>,
-    /// Length of the largest frame that really came: what the peer paid for may be reserved again.
+    /// Length of the largest frame that really came of late: what the peer paid for may be reserved again.
     proven: usize,
+    /// Frames in a row that were far smaller.
+    small: usize,
+    /// What earlier large frames lay in, to be used again once their records are gone.
+    spares: VecDeque<BytesMut>,
 }
 
 /// First reservation, and the step by which reading grows the buffer at least.
 const READ_STEP: usize = 64 * 1_024;
 /// Room below which the buffer grows before the next read.
 const WORTH_A_READ: usize = 4 * 1_024;
+/// Large buffers kept besides the one in use.
+const SPARES_MAX: usize = 2;
+/// Frames below a quarter of the largest after which no large one is expected any more.
+const SMALL_MAX: usize = 8;
 /// Bytes of the length in front of a frame.
 const LENGTH: usize = 4;
 
@@ -139,6 +147,8 @@ impl Deframer {
             sniffed: false,
             failed: None,
             proven: 0,
+            small: 0,
+            spares: VecDeque::new(),
         }
     }
 
@@ -152,6 +162,9 @@ impl Deframer {
     /// It grows with what has arrived, never with what a length claims: 64 KiB at first, then
     /// doubling, or at once to the size of a frame that this peer has sent before (F2).
     pub fn buffer(&mut self) -> &mut BytesMut {
+        if self.buffer.is_empty() {
+            self.begin();
+        }
         let missing = self.missing();
         let spare = self.buffer.capacity() - self.buffer.len();
         if spare < missing.min(WORTH_A_READ) {
@@ -192,9 +205,49 @@ impl Deframer {
             return Ok(None);
         }
         self.tiers.pop_front();
-        self.proven = self.proven.max(length);
+        self.learn(length);
         self.buffer.advance(LENGTH);
         Ok(Some(self.buffer.split_to(length).freeze()))
+    }
+
+    /// Lets a large frame begin where it fits whole, so that it is never moved: in the memory of an earlier one if
+    /// its records are gone, for fresh memory costs more than reading into it.
+    fn begin(&mut self) {
+        if self.proven <= READ_STEP {
+            if self.buffer.capacity() > 4 * READ_STEP {
+                self.buffer = BytesMut::new();
+            }
+            return;
+        }
+        let wanted = LENGTH + self.proven;
+        if self.buffer.capacity() >= wanted || self.buffer.try_reclaim(wanted) {
+            return;
+        }
+        let free = self
+            .spares
+            .iter_mut()
+            .position(|spare| spare.try_reclaim(wanted));
+        let next = free.and_then(|at| self.spares.remove(at));
+        let next = next.unwrap_or_else(|| BytesMut::with_capacity(wanted));
+        self.spares
+            .push_back(std::mem::replace(&mut self.buffer, next));
+        if self.spares.len() > SPARES_MAX {
+            self.spares.pop_front();
+        }
+    }
+
+    /// Remembers how large frames are. After a run of small ones the memory for large ones is given back.
+    fn learn(&mut self, length: usize) {
+        self.small = if length < self.proven / 4 {
+            self.small + 1
+        } else {
+            0
+        };
+        self.proven = self.proven.max(length);
+        if self.small > SMALL_MAX {
+            (self.proven, self.small) = (length, 0);
+            self.spares.clear();
+        }
     }
 
     /// The length in front of the buffer, once its four bytes are there.

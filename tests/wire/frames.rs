@@ -161,3 +161,35 @@ fn a_size_the_peer_has_paid_for_is_reserved_at_once() {
         frames
     );
 }
+
+/// Where the next frame would be read to.
+fn place(deframer: &mut Deframer) -> *const u8 {
+    deframer.buffer().as_ptr()
+}
+
+#[test]
+fn the_memory_of_a_large_frame_serves_again_once_its_records_are_gone() {
+    let stream = framed(&[vec![1; 1_024 * KIB]]);
+    let mut deframer = expecting(Tier::Fetch, 8);
+    drop(feed(&mut deframer, &stream, 64 * KIB).unwrap());
+    let first = place(&mut deframer);
+    let held = feed(&mut deframer, &stream, 64 * KIB).unwrap();
+    let second = place(&mut deframer);
+    assert_ne!(first, second, "records are still held");
+    assert!(held[0].iter().all(|byte| *byte == 1));
+    drop(held);
+    let held = feed(&mut deframer, &stream, 64 * KIB).unwrap();
+    assert_eq!(place(&mut deframer), first, "the first frame is long gone");
+    assert!(held[0].iter().all(|byte| *byte == 1));
+}
+
+#[test]
+fn after_a_run_of_small_frames_no_large_buffer_is_kept() {
+    let mut deframer = expecting(Tier::Fetch, 20);
+    drop(feed(&mut deframer, &framed(&[vec![1; 1_024 * KIB]]), 64 * KIB).unwrap());
+    assert!(deframer.buffer().capacity() >= 1_024 * KIB);
+    for _ in 0..10 {
+        drop(feed(&mut deframer, &framed(&[vec![2; 64]]), 64 * KIB).unwrap());
+    }
+    assert!(deframer.buffer().capacity() <= 256 * KIB);
+}
