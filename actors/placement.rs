@@ -3,7 +3,7 @@
 
 use actix::{Arbiter, ArbiterHandle};
 
-use crate::ids::{BrokerId, TopicPartition};
+use crate::ids::{BrokerId, Draw, TopicPartition};
 
 /// The threads of a fleet: one for control, several for data.
 #[derive(Clone, Debug)]
@@ -56,7 +56,8 @@ impl Placement {
         {
             hash = (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME);
         }
-        self.pick(hash)
+        // Mixed once more: neighbours differ in few bits of this hash.
+        self.pick(Draw(hash).split().0)
     }
 
     /// Where the link of a broker lives.

@@ -118,7 +118,8 @@ pub struct Deframer {
     tiers: VecDeque<Tier>,
     sniffed: bool,
     failed: Option<FrameError>,
-    /// Length of the largest frame that really came of late: what the peer paid for may be reserved again.
+    /// Length of the largest frame that really came of late: what the peer paid for may be reserved
+    /// again.
     proven: usize,
     /// Frames in a row that were far smaller.
     small: usize,
@@ -210,8 +211,8 @@ impl Deframer {
         Ok(Some(self.buffer.split_to(length).freeze()))
     }
 
-    /// Lets a large frame begin where it fits whole, so that it is never moved: in the memory of an earlier one if
-    /// its records are gone, for fresh memory costs more than reading into it.
+    /// Lets a large frame begin where it fits whole, so that it is never moved: in the memory of an
+    /// earlier one if its records are gone, for fresh memory costs more than reading into it.
     fn begin(&mut self) {
         if self.proven <= READ_STEP {
             if self.buffer.capacity() > 4 * READ_STEP {
@@ -236,7 +237,8 @@ impl Deframer {
         }
     }
 
-    /// Remembers how large frames are. After a run of small ones the memory for large ones is given back.
+    /// Remembers how large frames are. After a run of small ones the memory for large ones is given
+    /// back.
     fn learn(&mut self, length: usize) {
         self.small = if length < self.proven / 4 {
             self.small + 1

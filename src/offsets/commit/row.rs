@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::io::Observed;
 use crate::group::Token;
-use crate::ids::{AssignmentEpoch, Moment, TopicPartition};
+use crate::ids::{AssignmentEpoch, Draw, Moment, TopicPartition};
 
 /// What is known about the commits of one assigned partition.
 #[derive(Clone, Debug)]
@@ -131,7 +131,8 @@ pub(super) fn next_turn(partition: &TopicPartition, interval: Duration, now: Mom
     let interval = u64::try_from(interval.as_micros())
         .unwrap_or(u64::MAX)
         .max(1);
-    let turn = hash(partition) % TURNS;
+    // Mixed once more: neighbours differ in few bits of this hash.
+    let turn = Draw(hash(partition)).split().0 % TURNS;
     let phase = interval / TURNS * turn;
     let start = now.0 - now.0 % interval;
     let this = start.saturating_add(phase);
