@@ -10,7 +10,7 @@ mod port;
 mod resolving;
 mod steps;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -31,6 +31,7 @@ use super::partition::{Note, Progress};
 use super::supervise::{Command, DeathWatch, Watched, guarded};
 use super::telemetry::Telemetry;
 use crate::cluster::Snapshot;
+use crate::fleet::StartAt;
 use crate::group::{self, ClassicMember};
 use crate::handler::{Handling, TopicMatcher};
 use crate::ids::{AssignmentEpoch, Generation, Moment, TopicName, TopicPartition};
@@ -46,6 +47,10 @@ pub(crate) struct CoordinatorActor {
     owned: BTreeMap<TopicPartition, Owned>,
     /// What the resolver is looking into.
     asking: BTreeMap<TopicPartition, Asking>,
+    /// Where partitions begin that were never ours before.
+    start: Option<StartAt>,
+    /// Partitions that have begun there.
+    begun: BTreeSet<TopicPartition>,
     running: Option<Running>,
     solved: Addr<Self>,
     snapshot: Arc<Snapshot>,
@@ -85,6 +90,7 @@ pub(crate) struct GroupSubscription {
 
 /// What the coordinator is made of.
 pub(crate) struct CoordinatorParts {
+    pub(crate) start: Option<StartAt>,
     pub(crate) member: ClassicMember,
     pub(crate) committer: Committer,
     pub(crate) resolver: Resolver,
@@ -128,6 +134,8 @@ impl CoordinatorActor {
             subscriptions: parts.subscriptions,
             owned: BTreeMap::new(),
             asking: BTreeMap::new(),
+            start: parts.start,
+            begun: BTreeSet::new(),
             running: None,
             solved: ctx.address(),
             snapshot: Arc::default(),

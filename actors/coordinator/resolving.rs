@@ -8,7 +8,7 @@ use crate::actors::clock::unix_ms;
 use crate::actors::metadata::Need;
 use crate::actors::partition::{Ask, Lot, Question};
 use crate::cluster::Reason;
-use crate::fleet::Event;
+use crate::fleet::{Event, StartAt};
 use crate::group::{self, To};
 use crate::ids::{AssignmentEpoch, Offset, PositionGeneration, TopicPartition};
 use crate::offsets::commit::{self, Due, Observed};
@@ -59,7 +59,19 @@ impl CoordinatorActor {
                 Ask::Resolve {
                     generation,
                     what: Resolve::Start,
-                } => (generation, Asking::Start, resolve::Question::Start),
+                } => match self.start_of(&partition) {
+                    Some(StartAt::Offset(offset)) => {
+                        let outcome = Outcome::At(offset);
+                        self.resolved(partition, assignment, generation, outcome);
+                        continue;
+                    }
+                    Some(StartAt::Timestamp(at_ms)) => (
+                        generation,
+                        Asking::Start,
+                        resolve::Question::Timestamp(at_ms),
+                    ),
+                    None => (generation, Asking::Start, resolve::Question::Start),
+                },
                 Ask::Resolve {
                     generation,
                     what: Resolve::OutOfRange { offset, epoch },
@@ -92,6 +104,12 @@ impl CoordinatorActor {
                 unix_ms: unix_ms(),
             });
         }
+    }
+
+    /// Where a partition begins that this fleet never had before, if that was said.
+    fn start_of(&mut self, partition: &TopicPartition) -> Option<StartAt> {
+        let start = self.start?;
+        self.begun.insert(partition.clone()).then_some(start)
     }
 
     fn carry_out_resolve(&mut self, output: Output) {

@@ -24,7 +24,7 @@ use crate::actors::telemetry::Telemetry;
 use crate::cluster::{self, Interest, Metadata};
 use crate::config::Config;
 use crate::error::{Error, ErrorKind};
-use crate::fleet::{Event, Stopped};
+use crate::fleet::{Event, StartAt, Stopped};
 use crate::group::ClassicMember;
 use crate::handler::{Subscription, Topics};
 use crate::ids::{GroupId, Incarnation};
@@ -36,6 +36,7 @@ pub(crate) struct Blueprint {
     pub(crate) group: GroupId,
     pub(crate) subscriptions: Vec<Subscription>,
     pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) start: Option<StartAt>,
     pub(crate) pool: tokio::runtime::Handle,
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) commands: (UnboundedSender<Command>, UnboundedReceiver<Command>),
@@ -64,6 +65,7 @@ pub(crate) fn launch(blueprint: Blueprint, placement: Placement) -> Result<(), E
 struct Wiring {
     config: Config,
     group: GroupId,
+    start: Option<StartAt>,
     subscriptions: Vec<Subscription>,
     links: Arc<Links>,
     pools: Pools,
@@ -102,6 +104,7 @@ impl Wiring {
         });
         Ok(Self {
             group: blueprint.group,
+            start: blueprint.start,
             subscriptions: blueprint.subscriptions,
             links,
             pools: Pools::new(blueprint.pool),
@@ -182,6 +185,7 @@ impl Wiring {
                 grace: self.config.handling.cancel_grace,
                 commit: self.config.lifecycle.drain_commit,
             },
+            start: self.start,
             subscriptions,
             links: Arc::clone(&self.links),
             commands: self.commands.0.clone(),

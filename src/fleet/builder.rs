@@ -11,7 +11,7 @@ use crate::actors::{Blueprint, Placement, Tcp, Telemetry, Transport, launch};
 use crate::config::{Config, ConfigError, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::handler::Subscription;
-use crate::ids::GroupId;
+use crate::ids::{GroupId, Offset};
 
 /// Everything a process runs under one configuration: starts with [`Fleet::builder`].
 ///
@@ -32,6 +32,16 @@ use crate::ids::GroupId;
 #[derive(Clone, Copy, Debug)]
 pub struct Fleet;
 
+/// Where a fleet begins to read, whatever the group has committed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StartAt {
+    /// At this offset of every partition. Outside a partition's log `auto.offset.reset` decides.
+    Offset(Offset),
+    /// At the first record not older than this, in milliseconds since 1970; at the end if there is
+    /// none.
+    Timestamp(i64),
+}
+
 /// Marks a required part as given.
 #[derive(Clone, Copy, Debug)]
 pub enum Present {}
@@ -50,6 +60,7 @@ impl Fleet {
             problem: None,
             subscriptions: Vec::new(),
             transport: Tcp::shared(),
+            start: None,
             parts: PhantomData,
         }
     }
@@ -64,6 +75,7 @@ pub struct FleetBuilder<B, S> {
     problem: Option<ConfigError>,
     subscriptions: Vec<Subscription>,
     transport: Arc<dyn Transport>,
+    start: Option<StartAt>,
     parts: PhantomData<fn() -> (B, S)>,
 }
 
@@ -101,6 +113,13 @@ impl<B, S> FleetBuilder<B, S> {
         self
     }
 
+    /// Begins every partition at `start` when this fleet gets it for the first time, instead of at
+    /// the group's commit. A partition that comes back after a rebalance goes on at its commit.
+    pub fn start_at(mut self, start: StartAt) -> Self {
+        self.start = Some(start);
+        self
+    }
+
     fn retyped<B2, S2>(self) -> FleetBuilder<B2, S2> {
         FleetBuilder {
             group: self.group,
@@ -108,6 +127,7 @@ impl<B, S> FleetBuilder<B, S> {
             problem: self.problem,
             subscriptions: self.subscriptions,
             transport: self.transport,
+            start: self.start,
             parts: PhantomData,
         }
     }
@@ -241,6 +261,7 @@ impl FleetBuilder<Present, Present> {
             group: self.group,
             subscriptions: self.subscriptions,
             transport: self.transport,
+            start: self.start,
             pool,
             telemetry,
             commands: (commands, received),

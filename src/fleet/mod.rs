@@ -9,7 +9,7 @@ mod stop;
 mod victim;
 
 pub use crate::actors::{BoxFuture, Stream, Tcp, Transport};
-pub use builder::{Absent, Fleet, FleetBuilder, Present};
+pub use builder::{Absent, Fleet, FleetBuilder, Present, StartAt};
 pub use event::{Event, NumberedEvent, RouteChange, RouteEnd};
 pub use handle::FleetHandle;
 pub use report::{FetchedBytes, FleetReport, LaneName, PartitionReport, Totals, Zone};

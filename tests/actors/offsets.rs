@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use nearside::embedded::{Api, Rule};
-use nearside::fleet::{Event as FleetEvent, FleetHandle};
-use nearside::ids::{Offset, TopicPartition};
+use nearside::embedded::{Api, Record, Rule};
+use nearside::fleet::{Event as FleetEvent, FleetHandle, StartAt};
+use nearside::ids::{Moment, Offset, TopicPartition};
 
 use crate::stage::{Builder, Seen, Stage, run, until};
 
@@ -36,6 +36,41 @@ fn one_failing_row_of_a_resolution_is_asked_again_alone() {
         until("all have a position", || positions(&fleet) == 30).await;
         assert_eq!(stage.requests(Api::ListOffsets), 4);
         fleet.stop(Duration::from_secs(20)).await;
+    });
+}
+
+#[test]
+fn a_start_at_an_offset_or_a_time_overrides_the_commit() {
+    run(async {
+        let stage = Stage::new();
+        stage.topic("orders", 1);
+        let records: Vec<_> = (0..50)
+            .map(|n| Record::of("x").at(Moment::from_ms(1_000 + n)))
+            .collect();
+        let produced = stage
+            .cluster()
+            .with(|cluster| cluster.produce(&orders(0), &records));
+        produced.expect("leader is up");
+        let all = Seen::default();
+        let fleet = start(stage.fleet("g", "b", all.noting("orders"))).await;
+        until("all is seen", || all.len() == 50).await;
+        fleet.stop(Duration::from_secs(20)).await;
+        assert_eq!(stage.committed("g", &orders(0)), Some(Offset(50)));
+
+        for (begin, first) in [
+            (StartAt::Offset(Offset(30)), 30),
+            (StartAt::Timestamp(1_045), 45),
+        ] {
+            let seen = Seen::default();
+            let builder = stage.fleet("g", "b", seen.noting("orders"));
+            let fleet = start(builder.start_at(begin)).await;
+            let expected: Vec<i64> = (first..50).collect();
+            until("the rest is seen again", || {
+                seen.offsets(&orders(0)) == expected
+            })
+            .await;
+            fleet.stop(Duration::from_secs(20)).await;
+        }
     });
 }
 

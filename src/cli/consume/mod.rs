@@ -14,6 +14,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use crate::cli::exit::Failure;
 use crate::cli::options::ConnectionOptions;
 use crate::config::Config;
+use crate::fleet::StartAt;
 use crate::handler::{Subscription, SubscriptionBuilder};
 
 use format::Format;
@@ -34,7 +35,8 @@ pub(super) struct ConsumeOptions {
     /// beginning.
     #[arg(short, long, value_name = "GROUP")]
     group: Option<String>,
-    /// Where to start without a committed offset: beginning, end or stored.
+    /// Where to start: beginning, end or stored without a committed offset; an offset, or s@ with
+    /// milliseconds since 1970, whatever is committed.
     #[arg(short, long, value_name = "WHERE")]
     offset: Option<Start>,
     /// How to print a record; kcat's tokens: %t %p %o %k %K %s %S %T %h, \n \t \xNN.
@@ -85,6 +87,11 @@ impl ConsumeOptions {
             None => format!("nearside-consume-{:016x}", RandomState::new().hash_one(())),
         };
         Ok((config, group))
+    }
+
+    /// Where to start whatever is committed.
+    fn start_at(&self) -> Option<StartAt> {
+        self.offset.and_then(Start::start_at)
     }
 
     fn layout(&self) -> Result<Layout, Failure> {

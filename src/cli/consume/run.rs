@@ -40,11 +40,11 @@ pub(in crate::cli) async fn run(options: &ConsumeOptions) -> Result<(), Failure>
     let deadline = config.lifecycle.stop;
     let (ending, mut ended) = watch::channel(None);
     let subscription = subscription(options, ending.clone())?;
-    let fleet = Fleet::builder(group)
-        .config(config)
-        .subscribe(subscription)
-        .start()
-        .await?;
+    let mut fleet = Fleet::builder(group).config(config).subscribe(subscription);
+    if let Some(start) = options.start_at() {
+        fleet = fleet.start_at(start);
+    }
+    let fleet = fleet.start().await?;
     let stopped = tokio::select! {
         stopped = fleet.run_until_signal() => stopped,
         () = wait_for_ending(&mut ended) => stop(&fleet, deadline).await,
