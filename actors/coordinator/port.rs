@@ -55,10 +55,7 @@ impl CoordinatorPort {
 impl CoordinatorActor {
     /// Moves the connection to where the coordinator is; requests of the old one end.
     pub(super) fn move_port(&mut self, endpoint: Option<Endpoint>) {
-        if let Some((_, mut former)) = self.port.current.take() {
-            let said = former.drain(DrainReason::AddressChanged);
-            self.port_said(said);
-        }
+        let former = self.port.current.take();
         if let Some(endpoint) = endpoint {
             self.port.last_port += 1;
             let id = PortId(self.port.last_port);
@@ -69,6 +66,12 @@ impl CoordinatorActor {
             let address = crate::cluster::Endpoint::new(Arc::clone(&endpoint.host), endpoint.port);
             self.links
                 .ensure_address(Target::Broker(endpoint.broker), address);
+        }
+        if let Some((_, mut former)) = former {
+            let mut said = former.drain(DrainReason::AddressChanged);
+            // Nobody will read the answers of what is in flight: every request ends here and now.
+            said.extend(former.hang_up());
+            self.port_said(said);
         }
     }
 

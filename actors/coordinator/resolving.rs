@@ -55,6 +55,10 @@ impl CoordinatorActor {
             ask,
         } in questions
         {
+            // Asked before the partition was given up: nobody waits for the answer.
+            if !self.owns(&partition, assignment) {
+                continue;
+            }
             let (generation, asking, question) = match ask {
                 Ask::Resolve {
                     generation,
@@ -170,6 +174,9 @@ impl CoordinatorActor {
         generation: PositionGeneration,
         outcome: Outcome,
     ) {
+        if !self.owns(&partition, epoch) {
+            return;
+        }
         if let Outcome::Reset {
             offset,
             cause: ResetCause::NoCommit,

@@ -172,7 +172,7 @@ impl CoordinatorActor {
         }
     }
 
-    fn owns(&self, partition: &TopicPartition, epoch: AssignmentEpoch) -> bool {
+    pub(super) fn owns(&self, partition: &TopicPartition, epoch: AssignmentEpoch) -> bool {
         self.owned
             .get(partition)
             .is_some_and(|owned| owned.epoch == epoch)
