@@ -30,7 +30,7 @@ use super::supervise::{DeathWatch, Watched, guarded, on_purpose};
 use super::telemetry::Telemetry;
 use crate::cluster::{Endpoint, Target};
 use crate::fleet::Zone;
-use crate::ids::{BrokerId, Rack, TopicPartition};
+use crate::ids::{BrokerId, Moment, Rack, TopicPartition};
 use crate::routing::{self, broker};
 use crate::wire::{Class, DrainReason};
 
@@ -57,6 +57,8 @@ pub(crate) struct BrokerLink {
     to_metadata: Outbox<Need>,
     answers: VecDeque<(Recipient<Answer>, Answer)>,
     telemetry: Arc<Telemetry>,
+    /// End of the broker's mute, until the metadata actor knows that it is over.
+    muted_until: Option<Moment>,
     alarm: Alarm,
     watch: DeathWatch<Target>,
 }
@@ -106,6 +108,7 @@ impl BrokerLink {
             to_metadata: Outbox::maybe(metadata),
             answers: VecDeque::new(),
             telemetry: parts.telemetry,
+            muted_until: None,
             alarm: Alarm::default(),
             watch: parts.watch,
         };
@@ -163,6 +166,7 @@ impl BrokerLink {
             self.feed(broker::Input::Tick);
         }
         self.tick_ports(now);
+        self.end_mute(now);
         self.settle(ctx);
     }
 
@@ -180,7 +184,12 @@ impl BrokerLink {
             .and_then(broker::Broker::next_deadline);
         let ports = self.ports.values().filter_map(Port::next_deadline).min();
         let retry = (!sent).then(|| self.net.clock.now() + RETRY_KEPT);
-        let due = machine.into_iter().chain(ports).chain(retry).min();
+        let due = machine
+            .into_iter()
+            .chain(ports)
+            .chain(retry)
+            .chain(self.muted_until)
+            .min();
         self.alarm.arm(due, self.net.clock, ctx, |link, ctx| {
             guarded(link, ctx, Self::wake)
         });

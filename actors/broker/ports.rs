@@ -136,7 +136,16 @@ impl BrokerLink {
             self.threads
                 .post_all(|| Lot::Broker(broker, BrokerNews::Muted(until)));
         }
+        self.muted_until = Some(until);
         self.tell_metadata(LinkState::Throttled);
+    }
+
+    /// Tells the metadata actor once a mute is over, so that the broker is asked again.
+    pub(super) fn end_mute(&mut self, now: Moment) {
+        let over = self.muted_until.take_if(|until| *until <= now).is_some();
+        if over && self.ready.contains(&self.target) {
+            self.tell_metadata(LinkState::Ready);
+        }
     }
 
     fn event(&mut self, id: PortId, class: Class, event: Event) {
