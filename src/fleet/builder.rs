@@ -154,13 +154,14 @@ impl FleetBuilder<Present, Present> {
         let pool = pool
             .build()
             .map_err(|error| io_error("handler pool", &error))?;
-        self.ready(pool.handle()).await?;
+        let pool = HandlerPool(Some(pool));
+        self.ready(&pool.handle()?).await?;
         let data_threads = self
             .config
             .handling
             .data_arbiters
             .map_or_else(cores, |n| n.get());
-        let (blueprint, handle, mut ended) = self.blueprint(pool.handle().clone());
+        let (blueprint, handle, mut ended) = self.blueprint(pool.handle()?);
         let (started, outcome) = tokio::sync::oneshot::channel();
         let control = move || {
             let system = crate::actors::system();
@@ -172,8 +173,7 @@ impl FleetBuilder<Present, Present> {
                     drop(ended.wait_for(Option::is_some).await);
                 }
             });
-            // Handlers that were abandoned must not hold the end of the control thread.
-            pool.shutdown_background();
+            drop(pool);
         };
         std::thread::Builder::new()
             .name("nearside-control".into())
@@ -277,6 +277,28 @@ impl<B, S> fmt::Debug for FleetBuilder<B, S> {
             .field("group", &self.group)
             .field("subscriptions", &self.subscriptions)
             .finish_non_exhaustive()
+    }
+}
+
+/// The runtime that handlers run on. It ends in the background wherever it is dropped: the caller's
+/// own runtime may be the place, and handlers that were abandoned must not hold anybody.
+struct HandlerPool(Option<tokio::runtime::Runtime>);
+
+impl HandlerPool {
+    fn handle(&self) -> Result<tokio::runtime::Handle, Error> {
+        let gone = || Error::new(ErrorKind::Internal, "the handler pool has ended");
+        self.0
+            .as_ref()
+            .map(|pool| pool.handle().clone())
+            .ok_or_else(gone)
+    }
+}
+
+impl Drop for HandlerPool {
+    fn drop(&mut self) {
+        if let Some(pool) = self.0.take() {
+            pool.shutdown_background();
+        }
     }
 }
 
