@@ -240,7 +240,19 @@ impl Telemetry {
     }
 
     /// Takes what missed a deadline since the stop began.
+    ///
+    /// A partition that is still assigned was never drained.
     pub(crate) fn take_unfinished(&self) -> Vec<Unfinished> {
+        for PartitionReport {
+            partition,
+            watermark,
+            ..
+        } in self.report().partitions
+        {
+            if let Some(offset) = watermark {
+                self.unfinished(Unfinished { partition, offset });
+            }
+        }
         std::mem::take(&mut self.state().unfinished)
     }
 

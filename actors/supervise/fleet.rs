@@ -105,11 +105,21 @@ impl FleetSupervisor {
             self.telemetry.keep_last_report();
             self.stopping = Some(reason);
         }
-        if self.coordinator.try_send(leave).is_err() {
-            self.finish(ctx);
-        }
+        self.send_leave(leave, ctx);
         // The leave itself and a margin come on top of the drain.
         ctx.run_later(deadline + LEAVE_MARGIN, |actor, ctx| actor.finish(ctx));
+    }
+
+    /// A full mailbox empties within a turn; only a coordinator that is gone makes leaving
+    /// pointless.
+    fn send_leave(&mut self, leave: Leave, ctx: &mut Context<Self>) {
+        match self.coordinator.try_send(leave) {
+            Ok(()) => {}
+            Err(SendError::Full(leave)) => {
+                ctx.run_later(RETRY_KEPT, |actor, ctx| actor.send_leave(leave, ctx));
+            }
+            Err(SendError::Closed(_)) => self.finish(ctx),
+        }
     }
 
     /// Everything is drained and left: links close, threads end, the outcome is published.

@@ -83,6 +83,8 @@ pub(super) struct RebalanceQueue {
     budget: Duration,
     owned: BTreeMap<TopicPartition, AssignmentEpoch>,
     goal: Option<Goal>,
+    /// When everything must be given up, however many steps that takes.
+    latest: Option<Moment>,
     running: Option<Step>,
     last_epoch: u64,
     last_step: u64,
@@ -105,6 +107,7 @@ impl RebalanceQueue {
             budget,
             owned: BTreeMap::new(),
             goal: None,
+            latest: None,
             running: None,
             last_epoch: 0,
             last_step: 0,
@@ -116,17 +119,21 @@ impl RebalanceQueue {
     /// assigned. `owed` says that the group waits for something we claimed and are not given:
     /// [`Notice::Released`] follows once it is gone.
     pub(super) fn aim(&mut self, target: BTreeSet<TopicPartition>, owed: bool, now: Moment) {
+        self.latest = None;
         self.goal = Some(Goal::Own { target, owed });
         self.go_on(now);
     }
 
-    /// Gives everything up in good order within `budget` a step; [`Notice::Empty`] follows, at once
-    /// if nothing is owned.
+    /// Gives everything up in good order within `budget`, all steps together; [`Notice::Empty`]
+    /// follows, at once if nothing is owned.
     pub(super) fn revoke_all(&mut self, budget: Duration, now: Moment) {
         self.budget = budget;
         if let Some(Step::Revoke { until, .. }) = &mut self.running {
             *until = (*until).min(now + budget);
         }
+        let latest = now + budget;
+        let latest = self.latest.map_or(latest, |known| known.min(latest));
+        self.latest = Some(latest);
         self.goal = Some(Goal::Nothing);
         self.go_on(now);
     }
@@ -227,7 +234,10 @@ impl RebalanceQueue {
         }
         match self.goal.take() {
             None => {}
-            Some(Goal::Nothing) if self.owned.is_empty() => self.notices.push_back(Notice::Empty),
+            Some(Goal::Nothing) if self.owned.is_empty() => {
+                self.latest = None;
+                self.notices.push_back(Notice::Empty);
+            }
             Some(Goal::Nothing) => {
                 let partitions = self.all_owned();
                 self.goal = Some(Goal::Nothing);
@@ -270,7 +280,7 @@ impl RebalanceQueue {
         self.run(Step::Revoke {
             id,
             partitions,
-            until: now + self.budget,
+            until: self.latest.unwrap_or(now + self.budget),
         });
     }
 
