@@ -27,7 +27,7 @@ use crate::handler::{
     Assignment, ErasedHandler, Gate, Host, Input as HostInput, Settings as HostSettings, StintEnd,
     StintId,
 };
-use crate::ids::GroupId;
+use crate::ids::{GroupId, TopicPartition};
 
 /// Hosts the handler machine of one data thread.
 pub(crate) struct HandlerHost {
@@ -36,6 +36,8 @@ pub(crate) struct HandlerHost {
     handlers: Vec<Arc<dyn ErasedHandler>>,
     thread: Rc<Thread>,
     pools: Pools,
+    /// Rewinds seen per assigned partition; none is zero.
+    rewinds: BTreeMap<TopicPartition, u64>,
     running: BTreeMap<StintId, AbortHandle>,
     // Unbounded, yet bounded: one report per stint in hand.
     settled: UnboundedSender<Settled>,
@@ -79,6 +81,7 @@ impl HandlerHost {
             handlers: parts.handlers,
             thread,
             pools: parts.pools,
+            rewinds: BTreeMap::new(),
             running: BTreeMap::new(),
             settled,
             news: Vec::new(),
@@ -102,6 +105,7 @@ impl HandlerHost {
                 let Some(handler) = self.handlers.get(subscription).cloned() else {
                     return;
                 };
+                self.rewinds.remove(&partition);
                 let group = self.group.clone();
                 let assignment = Assignment {
                     group,
@@ -135,7 +139,10 @@ impl HandlerHost {
                 until,
             },
             HostRequest::End { partition, epoch } => HostInput::End { partition, epoch },
-            HostRequest::Rewind { partition, epoch } => HostInput::Rewind { partition, epoch },
+            HostRequest::Rewind { partition, epoch } => {
+                *self.rewinds.entry(partition.clone()).or_default() += 1;
+                HostInput::Rewind { partition, epoch }
+            }
             HostRequest::Generation(generation) => HostInput::Generation(generation),
             HostRequest::SessionGate { partition, shut } => HostInput::Gate {
                 partition,

@@ -92,9 +92,11 @@ impl HandlerHost {
     }
 
     fn say(&mut self, partition: TopicPartition, epoch: AssignmentEpoch, said: HostSaid) {
+        let rewinds = self.rewinds.get(&partition).copied().unwrap_or(0);
         self.news.push(HostNews {
             partition,
             epoch,
+            rewinds,
             said,
         });
     }

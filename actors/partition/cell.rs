@@ -17,6 +17,7 @@ pub(crate) struct Cell(Rc<Inner>);
 struct Inner {
     assignment: AssignmentEpoch,
     ticket: std::cell::Cell<Incarnation>,
+    rewinds: std::cell::Cell<u64>,
     account: RefCell<Option<Account>>,
     progress: Arc<Progress>,
 }
@@ -54,6 +55,7 @@ impl Cell {
         Self(Rc::new(Inner {
             assignment,
             ticket: std::cell::Cell::new(Incarnation(0)),
+            rewinds: std::cell::Cell::new(0),
             account: RefCell::new(None),
             progress,
         }))
@@ -62,6 +64,17 @@ impl Cell {
     /// The assignment it belongs to.
     pub(crate) fn assignment(&self) -> AssignmentEpoch {
         self.0.assignment
+    }
+
+    /// How often the position moved back so far; what the handler host says carries the number it
+    /// knew, so that what it finished before is told from what it finished since.
+    pub(crate) fn rewinds(&self) -> u64 {
+        self.0.rewinds.get()
+    }
+
+    /// Counts a position that moved back.
+    pub(crate) fn rewind(&self) {
+        self.0.rewinds.set(self.0.rewinds.get() + 1);
     }
 
     /// The incarnation that may write.

@@ -72,11 +72,12 @@ impl PartitionSupervisor {
                 self.route_topic(topic, &input);
             }
             Diff::TopicGone { topic, .. } => self.route_topic(topic, &Input::TopicGone),
+            Diff::BrokerRemoved { broker } => self.broker_left(*broker),
+            // One that comes back has a new link, which knows nothing of what was asked before.
+            Diff::BrokerAdded { broker } => self.broker_news(*broker, BrokerNews::Restarted),
             // The rest concerns others: links, the coordinator, the fleet.
             Diff::TopicRecreated { new_id: None, .. }
             | Diff::EndpointChanged { .. }
-            | Diff::BrokerAdded { .. }
-            | Diff::BrokerRemoved { .. }
             | Diff::TopicUnconfirmed { .. }
             | Diff::TopicError { .. }
             | Diff::PartitionsAdded { .. }
@@ -86,6 +87,13 @@ impl PartitionSupervisor {
             | Diff::ClusterChanged { .. }
             | Diff::HintEndpointDistrusted { .. } => {}
         }
+    }
+
+    /// A link ends with its broker, and its breaker and permits with it.
+    fn broker_left(&mut self, broker: BrokerId) {
+        self.broker_news(broker, BrokerNews::Gone);
+        let mut facts = self.thread.brokers.borrow_mut();
+        facts.entry(broker).addressable = false;
     }
 
     /// Address and rack of every broker, as the snapshot has them.

@@ -108,10 +108,8 @@ impl PartitionSupervisor {
             }
             if let Some(slot) = self.slots.get_mut(&partition) {
                 slot.ending = true;
-                match &mut slot.life {
-                    Life::Up(outbox) => {
-                        outbox.post(Told::End);
-                    }
+                match &slot.life {
+                    Life::Up(..) => slot.life.tell(Told::End),
                     Life::Down(_) | Life::Gone => slot.life = Life::Gone,
                 }
             }
@@ -129,6 +127,7 @@ impl PartitionSupervisor {
         let HostNews {
             partition,
             epoch,
+            rewinds,
             said,
         } = news;
         if !self.is_current(&partition, epoch) {
@@ -139,6 +138,10 @@ impl PartitionSupervisor {
             return;
         };
         match said {
+            // Finished before the position moved back: those offsets may be other records by now.
+            HostSaid::Finished { .. } if rewinds != slot.cell.rewinds() => {
+                bump(&self.thread.telemetry.counts.late_results, 1);
+            }
             HostSaid::Finished {
                 from,
                 to,
@@ -233,6 +236,7 @@ impl PartitionSupervisor {
         let commit = self
             .slots
             .get(&partition)
+            .filter(|slot| slot.assignment.epoch == epoch)
             .and_then(|slot| slot.cell.commit());
         self.thread.tell_coordinator(Note::Drained {
             partition,

@@ -178,6 +178,8 @@ pub(crate) struct HostNews {
     pub(crate) partition: TopicPartition,
     /// Its assignment; news of another one is dropped and counted (runtime.md P1).
     pub(crate) epoch: AssignmentEpoch,
+    /// How many rewinds of the assignment the host had seen.
+    pub(crate) rewinds: u64,
     /// What.
     pub(crate) said: HostSaid,
 }

@@ -156,6 +156,7 @@ impl PartitionActor {
     /// lower of the two.
     fn rewind(&mut self, to: Offset) {
         self.opening.clear();
+        self.cell.rewind();
         self.thread.to_host(HostRequest::Rewind {
             partition: self.partition.clone(),
             epoch: self.assignment,

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::messages::{Assignment, Lot, Told};
 use super::{Cell, PartitionActor, Thread, ThreadParts};
 use crate::actors::handler::{HandlerHost, HostParts, HostRequest};
-use crate::actors::mailbox::Outbox;
+use crate::actors::mailbox::{Outbox, Posted};
 use crate::actors::supervise::{Death, DeathWatch, Watched, guarded, on_purpose};
 use crate::actors::telemetry::PartitionStatus;
 use crate::cluster::Snapshot;
@@ -52,7 +52,7 @@ pub(super) struct Slot {
 /// Whether the actor of a slot lives.
 pub(super) enum Life {
     /// It lives, and this is the way to it.
-    Up(Outbox<Told>),
+    Up(Outbox<Told>, Rc<Thread>),
     /// It died and comes back after its backoff; what it would have been told waits here, in order.
     Down(Vec<Told>),
     /// It is gone for good: its budget is used up, or the assignment is over.
@@ -123,6 +123,7 @@ impl PartitionSupervisor {
             Lot::Crash(victim) => self.crash(&victim),
             Lot::Flush => {}
         }
+        self.offer_kept();
         self.thread.flush();
     }
 
@@ -148,15 +149,32 @@ impl PartitionSupervisor {
         for partition in due {
             self.tell(&partition, Told::Due);
         }
+        self.offer_kept();
         self.thread.flush();
+    }
+
+    /// Offers partitions once more what found their mailbox full.
+    fn offer_kept(&mut self) {
+        if !self.thread.someone_waits.replace(false) {
+            return;
+        }
+        for slot in self.slots.values_mut() {
+            if let Life::Up(outbox, thread) = &mut slot.life
+                && outbox.flush() == Posted::Kept
+            {
+                thread.someone_waits.set(true);
+            }
+        }
     }
 }
 
 impl Life {
     pub(super) fn tell(&mut self, told: Told) {
         match self {
-            Self::Up(outbox) => {
-                outbox.post(told);
+            Self::Up(outbox, thread) => {
+                if outbox.post(told) == Posted::Kept {
+                    thread.someone_waits.set(true);
+                }
             }
             Self::Down(waiting) => waiting.push(told),
             Self::Gone => {}
@@ -185,13 +203,12 @@ impl Slot {
             assigned,
         };
         let addr = PartitionActor::new(parts).start();
-        let mut outbox = Outbox::new(addr.recipient());
-        if let Life::Down(waiting) = std::mem::replace(&mut self.life, Life::Gone) {
+        let next = Life::Up(Outbox::new(addr.recipient()), Rc::clone(thread));
+        if let Life::Down(waiting) = std::mem::replace(&mut self.life, next) {
             for told in waiting {
-                outbox.post(told);
+                self.life.tell(told);
             }
         }
-        self.life = Life::Up(outbox);
     }
 }
 

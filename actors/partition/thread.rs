@@ -36,6 +36,8 @@ pub(crate) struct Thread {
     pub(crate) brokers: RefCell<Brokers>,
     /// Deadlines of the routes. Turned by the partition supervisor.
     pub(crate) wheel: RefCell<Wheel<TopicPartition>>,
+    /// Whether a partition's mailbox was full; its message is offered again by the supervisor.
+    pub(crate) someone_waits: Cell<bool>,
     turn: Turn,
 }
 
@@ -78,6 +80,7 @@ impl Thread {
             read_committed: parts.read_committed,
             brokers: RefCell::new(Brokers::new()),
             wheel: RefCell::new(Wheel::new(now)),
+            someone_waits: Cell::new(false),
             turn: Turn {
                 scheduled: Cell::new(false),
                 flush,
