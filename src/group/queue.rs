@@ -408,4 +408,28 @@ mod tests {
         queue.tick(Moment::from_ms(75_000));
         assert_eq!(told(&mut queue), "overrun [0@1]; empty");
     }
+
+    #[test]
+    fn a_stop_during_a_revoke_gives_everything_up_within_one_budget() {
+        let mut queue = queue();
+        queue.aim(set(&[0, 1]), false, Moment::ZERO);
+        queue.done(StepId(1), Moment::ZERO);
+        queue.aim(set(&[1]), false, Moment::ZERO);
+        queue.revoke_all(Duration::from_secs(20), Moment::from_ms(1_000));
+        told(&mut queue);
+        queue.done(StepId(2), Moment::from_ms(15_000));
+        assert_eq!(told(&mut queue), "3 revoke [1@2]");
+        assert_eq!(queue.next_deadline(), Some(Moment::from_ms(21_000)));
+        queue.done(StepId(3), Moment::from_ms(16_000));
+        assert_eq!(told(&mut queue), "empty");
+        queue.aim(set(&[0]), false, Moment::from_ms(30_000));
+        told(&mut queue);
+        queue.revoke_all(Duration::from_secs(20), Moment::from_ms(40_000));
+        queue.done(StepId(4), Moment::from_ms(41_000));
+        assert_eq!(
+            queue.next_deadline(),
+            Some(Moment::from_ms(60_000)),
+            "a later stop has a budget of its own"
+        );
+    }
 }
