@@ -187,6 +187,8 @@ impl CoordinatorActor {
                 partition: partition.clone(),
                 from: None,
                 to: offset,
+                gap: 0,
+                cause: "no_commit",
             });
         }
         let asking = self.asking.remove(&partition).unwrap_or(Asking::Start);
@@ -214,7 +216,7 @@ impl CoordinatorActor {
             Outcome::Agrees => verdict(Verdict::Agrees),
             Outcome::Unknown => verdict(Verdict::Unknown),
             Outcome::Truncated { to, epoch } => match asking {
-                Asking::Start | Asking::Refused(_) => at(to, epoch, Source::Reset),
+                Asking::Start | Asking::Refused(_) => at(to, epoch, Source::Diverged),
                 Asking::History => verdict(Verdict::Truncated { to, epoch }),
             },
             Outcome::Halt => match asking {

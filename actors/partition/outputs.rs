@@ -142,11 +142,13 @@ impl PartitionActor {
             routing::Event::RoutingChange(change) => {
                 telemetry.emit(Event::RoutingChange(RouteChange::new(partition, &change)));
             }
-            routing::Event::PositionReset { from, to } => {
+            routing::Event::PositionReset { from, to, bound } => {
                 telemetry.emit(Event::PositionReset {
                     partition,
                     from: Some(from),
                     to,
+                    gap: from.0.abs_diff(to.0),
+                    cause: bound.name(),
                 });
             }
             routing::Event::Truncated { .. } => {}

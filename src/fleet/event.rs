@@ -74,6 +74,10 @@ pub enum Event {
         from: Option<Offset>,
         /// Position now.
         to: Offset,
+        /// Offsets between the two: records skipped, or to be read again.
+        gap: u64,
+        /// `no_commit`, or the end of the log it lay beyond: `below_start`, `above_end`.
+        cause: &'static str,
     },
     /// The log was truncated below a position (KIP-320).
     Truncated {

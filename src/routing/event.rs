@@ -21,6 +21,8 @@ pub enum Event {
         from: Offset,
         /// Offset read next.
         to: Offset,
+        /// Which end of the leader's log it lay beyond.
+        bound: Bound,
     },
     /// The log was truncated below the fetch end.
     Truncated {
@@ -28,6 +30,8 @@ pub enum Event {
         from: Offset,
         /// Fetch end now.
         to: Offset,
+        /// Epochs of the last record before either end, as far as known.
+        epochs: (Option<LeaderEpoch>, Option<LeaderEpoch>),
     },
     /// The leader itself serves a batch that fails its checks. The batch policy decides; the
     /// position stays.
@@ -45,6 +49,25 @@ pub enum Event {
     Halted,
     /// Gauge `route_lease_overdue`: the hard stop passed while the leader is out of reach.
     LeaseOverdue(bool),
+}
+
+/// The end of the leader's log beyond which an offset lay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bound {
+    /// Below the first record kept.
+    BelowStart,
+    /// Above the end, and it stayed there.
+    AboveEnd,
+}
+
+impl Bound {
+    /// Its name in events.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BelowStart => "below_start",
+            Self::AboveEnd => "above_end",
+        }
+    }
 }
 
 /// One change of the route.

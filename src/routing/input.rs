@@ -262,6 +262,8 @@ pub enum Source {
     Validated,
     /// The reset policy, on a fresh start or past a bound of the leader's log.
     Reset,
+    /// Out of range because our history is not the leader's: it ends here (routing.md 12).
+    Diverged,
     /// Out of range it was not: the leader's bounds hold the offset asked about.
     Inside,
 }

@@ -49,7 +49,7 @@ mod timer;
 mod transition;
 
 pub use cooldown::Fault;
-pub use event::{Endpoint, Event, Reason, RoutingChange};
+pub use event::{Bound, Endpoint, Event, Reason, RoutingChange};
 pub use facts::{Breaker, BrokerFacts, Brokers, Class, FOLLOWER_FETCH, Link};
 pub use input::{Assigned, Found, Indexed, Input, Leadership, LinkChange, Source, Verdict};
 pub use lease::{Hold, Lease};

@@ -6,7 +6,8 @@ use super::desk::{B1, B2, B3, Desk, error, hint, stay};
 use crate::cluster;
 use crate::ids::{LeaderEpoch, Offset};
 use crate::routing::{
-    Event, Fault, Found, Indexed, Input, Output, Position, Reason, Source, State, Verdict, Why,
+    Bound, Event, Fault, Found, Indexed, Input, Output, Position, Reason, Source, State, Verdict,
+    Why,
 };
 use crate::wire::ErrorCode;
 use crate::wire::api::fetch::{EpochEnd, Row};
@@ -116,6 +117,7 @@ fn r26_out_of_range_at_a_follower_is_no_reset_and_at_the_leader_a_question() {
     let reset = Event::PositionReset {
         from: Offset(100),
         to: Offset(150),
+        bound: Bound::BelowStart,
     };
     assert!(desk.said.contains(&Output::Event(reset)));
     assert_eq!(desk.demand().stamp.offset, Offset(150));

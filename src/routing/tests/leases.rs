@@ -368,10 +368,9 @@ fn a_confirmed_truncation_moves_the_fetch_end_and_is_told() {
     });
     let (from, to) = (Offset(850), Offset(800));
     assert!(desk.said.contains(&Output::Truncate { from, to }));
-    assert!(
-        desk.said
-            .contains(&Output::Event(Event::Truncated { from, to }))
-    );
+    let epochs = (Some(LeaderEpoch(5)), Some(LeaderEpoch(5)));
+    let told = Event::Truncated { from, to, epochs };
+    assert!(desk.said.contains(&Output::Event(told)));
     assert_eq!(desk.demand().stamp.offset, to);
 }
 

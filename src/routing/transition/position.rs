@@ -2,7 +2,7 @@
 
 use crate::ids::{LeaderEpoch, Offset, PositionGeneration};
 use crate::routing::cooldown::{Fault, Ledger};
-use crate::routing::event::Event;
+use crate::routing::event::{Bound, Event};
 use crate::routing::input::{Found, Indexed, Source, Verdict};
 use crate::routing::marks::Watermarks;
 use crate::routing::output::{Count, Output, Resolve};
@@ -89,14 +89,31 @@ impl Route {
                 let from = self.gates.refused.take();
                 self.set_position(offset, epoch);
                 if let Some(from) = from {
-                    self.emit(Output::Event(Event::PositionReset { from, to: offset }));
+                    self.tell_reset(from, offset);
                 }
+            }
+            Found::Offset {
+                offset,
+                epoch,
+                source: Source::Diverged,
+            } => {
+                self.gates.refused = None;
+                self.truncate(offset, epoch);
             }
             Found::Offset {
                 source: Source::Inside,
                 ..
             } => self.on_inside(context),
         }
+    }
+
+    /// A policy puts a position between the bounds, so the direction tells which one it was beyond.
+    fn tell_reset(&mut self, from: Offset, to: Offset) {
+        let bound = match from < to {
+            true => Bound::BelowStart,
+            false => Bound::AboveEnd,
+        };
+        self.emit(Output::Event(Event::PositionReset { from, to, bound }));
     }
 
     /// The leader's bounds hold the offset its Fetch refused: ask again; the second time without
@@ -135,10 +152,11 @@ impl Route {
     fn truncate(&mut self, to: Offset, epoch: Option<LeaderEpoch>) {
         let from = self.fetch_end;
         if to < from {
+            let epochs = (self.fetched_epoch, epoch);
             self.position_generation.0 += 1;
             self.set_position(to, epoch);
             self.emit(Output::Truncate { from, to });
-            self.emit(Output::Event(Event::Truncated { from, to }));
+            self.emit(Output::Event(Event::Truncated { from, to, epochs }));
         }
     }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use nearside::cluster::{self, LinkState, Target};
-use nearside::ids::{BrokerId, Moment, Offset, PositionGeneration, TopicPartition};
+use nearside::group;
+use nearside::ids::{BrokerId, Moment, TopicPartition};
+use nearside::offsets::resolve;
 use nearside::routing::broker::{self, Broker, Ticket};
 use nearside::routing::{self, Class, Input, Link, LinkChange, Output};
 use nearside::wire::api;
@@ -17,8 +19,7 @@ use super::net::{News, Wire};
 pub(crate) enum Purpose {
     Metadata(cluster::RequestToken),
     Fetch(BrokerId, Ticket),
-    Validate(TopicPartition, PositionGeneration, Offset),
-    Resolve(TopicPartition, PositionGeneration),
+    Position(group::Token),
     Hello,
 }
 
@@ -32,7 +33,7 @@ impl Rig {
         let rest = [self.net.next_deadline(), self.cluster.next_deadline()];
         let rest = rest
             .into_iter()
-            .chain([self.metadata.next_deadline()])
+            .chain([self.metadata.next_deadline(), self.resolver.next_deadline()])
             .flatten();
         links.chain(routes).chain(rest).min()
     }
@@ -44,6 +45,9 @@ impl Rig {
         self.net.advance(&mut self.cluster, draw, now);
         if is_due(self.metadata.next_deadline(), now) {
             self.metadata.handle(cluster::Input::Tick, draw, now);
+        }
+        if is_due(self.resolver.next_deadline(), now) {
+            self.resolver_input(resolve::Input::Tick);
         }
         for link in self.links.values_mut() {
             if is_due(link.next_deadline(), now) {
@@ -68,6 +72,8 @@ impl Rig {
                 self.on_news(news);
             } else if let Some(output) = self.metadata.poll_output() {
                 self.on_metadata(output);
+            } else if let Some(output) = self.resolver.poll_output() {
+                self.on_resolver(output);
             } else if let Some((broker, output)) = self.next_link_output() {
                 self.on_link(broker, output);
             } else {
@@ -128,16 +134,7 @@ impl Rig {
                 self.link_input(broker, broker::Input::Cooling { partition, fault });
             }
             Output::Refresh(reason) => self.refresh(partition, reason),
-            Output::Validate {
-                generation,
-                offset,
-                epoch,
-                leader_epoch,
-                ..
-            } => {
-                self.validate(partition, generation, offset, epoch, leader_epoch);
-            }
-            Output::Resolve { generation, what } => self.resolve(partition, generation, what),
+            Output::Validate { .. } | Output::Resolve { .. } => self.question(partition, output),
             Output::Deliver(_) | Output::Truncate { .. } | Output::Event(_) | Output::Count(_) => {}
         }
     }

@@ -9,6 +9,7 @@ mod host;
 mod net;
 mod questions;
 mod reader;
+mod resolving;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use bytes::Bytes;
 use nearside::cluster::{self, Endpoint, Interest, Metadata};
 use nearside::embedded::{self, Cluster, Record, Seen};
 use nearside::ids::{AssignmentEpoch, BrokerId, Draw, Moment, TopicPartition};
+use nearside::offsets::resolve::{self, Resolver};
 use nearside::routing::{self, Brokers, Class, Input, Route, broker};
 
 pub(crate) use reader::Reader;
@@ -34,6 +36,8 @@ pub(crate) struct Rig {
     pub(crate) now: Moment,
     cluster: Cluster,
     metadata: Metadata,
+    resolver: Resolver,
+    asking: BTreeMap<TopicPartition, resolve::Question>,
     brokers: Brokers,
     links: BTreeMap<BrokerId, broker::Broker>,
     net: Net,
@@ -90,6 +94,8 @@ impl Rig {
             now: Moment::ZERO,
             cluster,
             metadata: Metadata::new(cluster::Settings::default(), bootstrap),
+            resolver: Resolver::new(resolve::Settings::new(None)),
+            asking: BTreeMap::new(),
             brokers: Brokers::new(),
             links: BTreeMap::new(),
             net: Net::new(ROUND_TRIP),
@@ -105,6 +111,7 @@ impl Rig {
             reading: BTreeMap::new(),
             probed: BTreeMap::new(),
         };
+        rig.reset_to(resolve::Reset::Earliest);
         let interest = Interest::topics(["orders"]);
         let draw = rig.sample();
         rig.metadata

@@ -1,11 +1,10 @@
-//! What the rig asks the cluster beside fetches: metadata, validation, resolution.
+//! What the rig asks the cluster for metadata, and what the answers say to routes.
 
 use nearside::cluster::{self, Diff, Snapshot, Target, Want};
-use nearside::ids::{
-    AssignmentEpoch, BrokerId, LeaderEpoch, Offset, PositionGeneration, TopicPartition,
-};
-use nearside::routing::{self, Assigned, Found, Input, Leadership, Resolve, Verdict, broker};
-use nearside::wire::{self, Completion, Response, api};
+use nearside::ids::{AssignmentEpoch, BrokerId, Offset, TopicPartition};
+use nearside::offsets::resolve;
+use nearside::routing::{Assigned, Input, Leadership, broker};
+use nearside::wire::{self, Completion, Response};
 
 use super::host::Purpose;
 use super::net::Wire;
@@ -58,20 +57,7 @@ impl Rig {
             (Purpose::Fetch(broker, ticket), _) => {
                 self.link_input(broker, broker::Input::Failed { ticket });
             }
-            (Purpose::Validate(partition, generation, end), result) => {
-                let verdict = verdict(result.ok(), end);
-                self.route_input(
-                    &partition,
-                    Input::Validated {
-                        generation,
-                        verdict,
-                    },
-                );
-            }
-            (Purpose::Resolve(partition, generation), result) => {
-                let found = found(result.ok());
-                self.route_input(&partition, Input::Resolved { generation, found });
-            }
+            (Purpose::Position(token), result) => self.on_position(token, result),
             (Purpose::Hello, _) => {}
         }
     }
@@ -92,6 +78,7 @@ impl Rig {
                     facts.rack = known.rack.clone();
                     facts.addressable = true;
                 }
+                self.resolver_input(resolve::Input::MetadataChanged);
             }
             cluster::Output::Diff(diff) => self.on_diff(diff),
             cluster::Output::WaiterDone(_)
@@ -186,80 +173,5 @@ impl Rig {
             waiter: None,
         };
         self.metadata.handle(input, draw, now);
-    }
-
-    pub(super) fn validate(
-        &mut self,
-        partition: TopicPartition,
-        generation: PositionGeneration,
-        offset: Offset,
-        epoch: LeaderEpoch,
-        leader_epoch: Option<LeaderEpoch>,
-    ) {
-        let leader = self.readers[&partition].route.leadership().leader.unwrap();
-        let row = api::offset_for_leader_epoch::Partition {
-            topic: partition.topic.clone(),
-            partition: partition.partition,
-            current_leader_epoch: leader_epoch,
-            leader_epoch: epoch,
-        };
-        let request = api::offset_for_leader_epoch::Request {
-            partitions: vec![row],
-        };
-        let purpose = Purpose::Validate(partition, generation, offset);
-        self.send((leader, wire::Class::Control), request.into(), purpose);
-    }
-
-    pub(super) fn resolve(
-        &mut self,
-        partition: TopicPartition,
-        generation: PositionGeneration,
-        _what: Resolve,
-    ) {
-        let leader = self.readers[&partition].route.leadership();
-        let row = api::list_offsets::Partition {
-            topic: partition.topic.clone(),
-            partition: partition.partition,
-            current_leader_epoch: leader.epoch,
-            at: api::list_offsets::At::Earliest,
-        };
-        let request = api::list_offsets::Request {
-            isolation: api::Isolation::ReadUncommitted,
-            partitions: vec![row],
-            timeout: std::time::Duration::from_secs(1),
-        };
-        let purpose = Purpose::Resolve(partition, generation);
-        self.send(
-            (leader.leader.unwrap(), wire::Class::Control),
-            request.into(),
-            purpose,
-        );
-    }
-}
-
-fn verdict(response: Option<Response>, end: Offset) -> Verdict {
-    let Some(Response::OffsetForLeaderEpoch(response)) = response else {
-        return Verdict::Unknown;
-    };
-    match response.partitions[0].end_offset {
-        Some(told) if told < end => Verdict::Truncated {
-            to: told,
-            epoch: response.partitions[0].leader_epoch,
-        },
-        Some(_) => Verdict::Agrees,
-        None => Verdict::Unknown,
-    }
-}
-
-/// The rig resets to the earliest offset.
-fn found(response: Option<Response>) -> Found {
-    let Some(Response::ListOffsets(response)) = response else {
-        return Found::Nothing;
-    };
-    let row = &response.partitions[0];
-    Found::Offset {
-        offset: row.offset.unwrap(),
-        epoch: row.leader_epoch,
-        source: routing::Source::Reset,
     }
 }
