@@ -75,6 +75,22 @@ impl BrokerLink {
                 self.to_routes
                     .push((partition, routing::Input::ProbeFailed { stamp }));
             }
+            Output::HedgeRow {
+                partition,
+                stamp,
+                row,
+            } => {
+                self.to_routes
+                    .push((partition, routing::Input::HedgeRow { stamp, row }));
+            }
+            Output::HedgeFailed { partition, stamp } => {
+                self.to_routes
+                    .push((partition, routing::Input::HedgeFailed { stamp }));
+            }
+            Output::Silence { class, silent } => {
+                self.broadcast(BrokerNews::Silence { class, silent });
+            }
+            Output::Quiet(class) => self.broadcast(BrokerNews::Quiet(class)),
             Output::Leadership(hints) => {
                 self.to_metadata.post(Need::Hints(hints));
             }
@@ -102,8 +118,8 @@ impl BrokerLink {
     fn count(&self, count: broker::Count) {
         use broker::Count;
         match count {
-            Count::Bytes { lane, bytes } => {
-                let lane = lane.map_or(LaneName::Probe, lane_name);
+            Count::Bytes { traffic, bytes } => {
+                let lane = lane_name(traffic);
                 let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
                 if let Some(broker) = self.broker_id() {
                     self.telemetry.count_fetched(broker, self.zone, lane, bytes);
@@ -126,11 +142,13 @@ impl BrokerLink {
     }
 }
 
-fn lane_name(lane: Lane) -> LaneName {
-    match lane {
-        Lane::Rack => LaneName::Rack,
-        Lane::NoRack => LaneName::NoRack,
-        Lane::V10 => LaneName::V10,
+fn lane_name(traffic: broker::Traffic) -> LaneName {
+    match traffic {
+        broker::Traffic::Lane(Lane::Rack) => LaneName::Rack,
+        broker::Traffic::Lane(Lane::NoRack) => LaneName::NoRack,
+        broker::Traffic::Lane(Lane::V10) => LaneName::V10,
+        broker::Traffic::Probe => LaneName::Probe,
+        broker::Traffic::Hedge => LaneName::Hedge,
     }
 }
 

@@ -170,6 +170,14 @@ fn apply(table: &mut Brokers, broker: BrokerId, news: BrokerNews) -> Vec<Input> 
                 false => Input::LaneRestored { broker },
             }]
         }
+        BrokerNews::Silence { class, silent } => {
+            facts.set_silent(class, silent);
+            silent
+                .then_some(Input::Silent { broker, class })
+                .into_iter()
+                .collect()
+        }
+        BrokerNews::Quiet(class) => vec![Input::Quiet { broker, class }],
         BrokerNews::Muted(until) => vec![Input::Throttled { broker, until }],
         BrokerNews::Gone => {
             for class in CLASSES {

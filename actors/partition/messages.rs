@@ -83,6 +83,10 @@ pub(crate) enum BrokerNews {
     Breaker(Breaker),
     /// The no-rack lane went to v10 or back.
     V10(bool),
+    /// A lane went silent or spoke again.
+    Silence { class: Class, silent: bool },
+    /// No byte came from a lane for longer than it may hold a Fetch.
+    Quiet(Class),
     /// The broker is mute until then (KIP-219).
     Muted(Moment),
     /// Its link actor died, and its connections with it.

@@ -35,6 +35,18 @@ impl PartitionActor {
                 );
             }
             Output::CancelProbe { broker } => self.ask(broker, Link::CancelProbe { partition }),
+            Output::Hedge { question } => {
+                self.ask(
+                    question.stamp.broker,
+                    Link::Hedge {
+                        partition,
+                        question,
+                    },
+                );
+            }
+            Output::CancelHedge { broker } => self.ask(broker, Link::CancelHedge { partition }),
+            // No route asks for samples yet.
+            Output::Sample { generation: _ } => {}
             Output::Dial { broker, class } => self.ask(broker, Link::Dial(class)),
             Output::DropLane { broker } => self.ask(broker, Link::DropLane),
             Output::Cooling { broker, fault } => {

@@ -6,7 +6,7 @@ use super::property::Property;
 use super::section::{choice, words};
 use crate::assign::Assignor;
 use crate::offsets::resolve::Reset;
-use crate::routing::{CooldownPolicy, FollowHints, IsrPolicy};
+use crate::routing::{CooldownPolicy, FollowHints, IsrPolicy, RefugePolicy};
 use crate::wire::api::Isolation;
 
 words! { Isolation {
@@ -23,6 +23,11 @@ words! { FollowHints {
 words! { IsrPolicy {
     Require = "require",
     Advise = "advise",
+} }
+
+words! { RefugePolicy {
+    Isr = "isr",
+    Never = "never",
 } }
 
 words! { CooldownPolicy {

@@ -49,8 +49,6 @@ const KIP_848: &str = "the consumer group protocol of KIP-848";
 const TRANSACTIONS: &str = "exactly-once processing";
 const DEAD_LETTERS: &str = "dead letters and parking";
 const ORDERINGS: &str = "ordering by key and unordered handling";
-const REFUGE: &str = "refuge from a silent leader";
-const STUCK: &str = "the watchdog of standing followers";
 const COOLDOWNS: &str = "cooldowns of a length of your own per reason";
 const BUFFERS: &str = "socket buffers of a size of your own";
 const COLD: &str = "the cold set of idle partitions";
@@ -114,14 +112,6 @@ pub(super) const UNBUILT: &[Unbuilt] = &[
         "skipping of damaged batches",
     ),
     unbuilt("wire.strict", &["false"], "the strict decoder"),
-    unbuilt("route.refuge", &["isr", "never"], REFUGE),
-    unbuilt("route.refuge.ms", &["250"], REFUGE),
-    unbuilt("route.refuge.probe.ms", &["5000"], REFUGE),
-    unbuilt("route.refuge.probe.max.ms", &["300000"], REFUGE),
-    unbuilt("route.stuck.ms", &["10000"], STUCK),
-    unbuilt("route.stuck.probe.ms", &["30000"], STUCK),
-    unbuilt("route.stuck.grace.ms", &["2000"], STUCK),
-    unbuilt("route.starve.quiet.ms", &["30000"], STUCK),
     unbuilt("route.cooldown.transport.ms", &["1000"], COOLDOWNS),
     unbuilt("route.cooldown.not_replica.ms", &["1000"], COOLDOWNS),
     unbuilt("route.cooldown.storage.ms", &["30000"], COOLDOWNS),

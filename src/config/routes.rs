@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::choices::AssignmentRack;
 use super::property::Share;
 use super::section::{count, ms, section};
-use crate::routing::{CooldownPolicy, FollowHints, IsrPolicy};
+use crate::routing::{CooldownPolicy, FollowHints, IsrPolicy, RefugePolicy};
 
 section! {
     /// Which replica is read, for how long, and when to ask again.
@@ -29,6 +29,14 @@ section! {
         "route.connect.grace.ms" connect_grace: Duration = ms(250);
         /// Silence beyond the fetch wait after which the leader is asked as well.
         "route.hedge.ms" hedge: Duration = ms(2_000);
+        /// Whether another in-sync replica is read while the leader is silent.
+        "route.refuge" refuge: RefugePolicy = RefugePolicy::Isr;
+        /// Time without a connection after which a broker that is waited for is silent.
+        "route.refuge.ms" refuge_after: Duration = ms(250);
+        /// Time between probes of a silent leader.
+        "route.refuge.probe.ms" refuge_probe: Duration = ms(5_000);
+        /// Longest time between them, for a leader that goes silent again and again.
+        "route.refuge.probe.max.ms" refuge_probe_max: Duration = ms(300_000);
         /// How long a probe may take.
         "route.probe.timeout.ms" probe_timeout: Duration = ms(2_000);
         /// Partitions of one probe.
@@ -49,6 +57,14 @@ section! {
         "route.starve.count" starve_count: NonZeroU32 = count(3);
         /// Time without records that makes a starving partition.
         "route.starve.ms" starve: Duration = ms(1_000);
+        /// Time without any row of the leader after which it is probed.
+        "route.starve.quiet.ms" starve_quiet: Duration = ms(30_000);
+        /// Time at an end that stands still after which the leader is asked for its own.
+        "route.stuck.ms" stuck: Duration = ms(10_000);
+        /// Time between such questions.
+        "route.stuck.probe.ms" stuck_probe: Duration = ms(30_000);
+        /// How long the replica may take to reach the leader's answer.
+        "route.stuck.grace.ms" stuck_grace: Duration = ms(2_000);
         /// How long an out-of-range position waits at the leader.
         "route.range.hold.ms" range_hold: Duration = ms(10_000);
         /// Pause before a divergence is confirmed.

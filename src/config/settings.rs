@@ -123,6 +123,12 @@ impl Config {
             pending_max: routes.hint_pending,
             connect_grace: routes.connect_grace,
             hedge: routes.hedge,
+            refuge: routes.refuge,
+            refuge_probe: Backoff {
+                base: routes.refuge_probe,
+                cap: routes.refuge_probe_max,
+                ..defaults.refuge_probe
+            },
             not_yet_max: routes.not_yet_max,
             not_yet_hold: routes.not_yet_hold,
             flap_max: whole(routes.flap_max),
@@ -133,6 +139,10 @@ impl Config {
             },
             starve_count: small(routes.starve_count.get()),
             starve: routes.starve,
+            starve_quiet: routes.starve_quiet,
+            stuck: routes.stuck,
+            stuck_probe: routes.stuck_probe,
+            stuck_grace: routes.stuck_grace,
             free_retries: small(self.metadata.free_retries),
             ..defaults
         }
@@ -147,6 +157,8 @@ impl Config {
             max_wait: self.fetch.max_wait,
             min_bytes: signed(self.fetch.min_bytes),
             max_bytes: signed(self.fetch.max_bytes),
+            hedge: routes.hedge,
+            refuge: routes.refuge_after,
             session_retry: self.metadata.session_retry,
             no_rack_idle: routes.norack_idle,
             probe_timeout: routes.probe_timeout,

@@ -115,6 +115,8 @@ pub enum LaneName {
     V10,
     /// One batch at most, to ask the leader where to read.
     Probe,
+    /// A second fetch at the leader, because the first stays away.
+    Hedge,
 }
 
 impl LaneName {
@@ -125,6 +127,7 @@ impl LaneName {
             Self::NoRack => "norack",
             Self::V10 => "v10",
             Self::Probe => "probe",
+            Self::Hedge => "hedge",
         }
     }
 }

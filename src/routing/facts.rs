@@ -65,6 +65,10 @@ pub struct BrokerFacts {
     pub breaker: Breaker,
     /// Smoothed round trip of the control connection.
     pub round_trip: Option<Duration>,
+    /// Whether its rack lane is silent (routing.md 2).
+    pub rack_silent: bool,
+    /// Whether its no-rack lane is silent.
+    pub no_rack_silent: bool,
 }
 
 impl BrokerFacts {
@@ -83,6 +87,25 @@ impl BrokerFacts {
             Class::Rack => self.rack_link = link,
             Class::NoRack => self.no_rack_link = link,
             Class::Control => self.control_link = link,
+        }
+    }
+
+    /// Whether the lane on the connection of `class` is silent: it was not Ready, or owed an
+    /// answer, for too long, and nothing came since. The control connection carries no lane.
+    pub fn is_silent(&self, class: Class) -> bool {
+        match class {
+            Class::Rack => self.rack_silent,
+            Class::NoRack => self.no_rack_silent,
+            Class::Control => false,
+        }
+    }
+
+    /// Notes that the lane of `class` went silent or spoke again.
+    pub fn set_silent(&mut self, class: Class, silent: bool) {
+        match class {
+            Class::Rack => self.rack_silent = silent,
+            Class::NoRack => self.no_rack_silent = silent,
+            Class::Control => {}
         }
     }
 
@@ -135,6 +158,11 @@ impl Brokers {
     pub fn is_ready(&self, id: BrokerId, class: Class) -> bool {
         self.get(id)
             .is_some_and(|facts| facts.link(class) == Link::Ready)
+    }
+
+    /// Whether the lane of `class` towards broker `id` is silent.
+    pub fn is_silent(&self, id: BrokerId, class: Class) -> bool {
+        self.get(id).is_some_and(|facts| facts.is_silent(class))
     }
 
     /// Whether any connection that a read or a question could use is Ready.

@@ -155,18 +155,44 @@ pub enum Input {
         /// Whose lane.
         broker: BrokerId,
     },
-    /// R29: the reading fetch at `broker` missed its hedge deadline.
-    HedgeDeadline {
+    /// R29, R43: the lane of `broker` went silent. Its Fetch missed the hedge deadline, or its
+    /// connection has not been Ready for `route.refuge.ms` while partitions waited for it. The
+    /// facts say so until its next answer.
+    Silent {
         /// Who owes the answer.
         broker: BrokerId,
+        /// On which lane.
+        class: Class,
     },
-    /// R36: the leader's end of the log, sampled because the replica stands still.
-    FrozenSampled {
-        /// The sampled end.
+    /// routing.md 8.4: no byte came from that lane for `fetch.max.wait.ms` + 500 ms. Links to
+    /// possible refuges are dialled now, so that they are Ready when they are needed.
+    Quiet {
+        /// Who owes the answer.
+        broker: BrokerId,
+        /// On which lane.
+        class: Class,
+    },
+    /// R29: the row of a hedge.
+    HedgeRow {
+        /// Stamp the hedge was sent with.
+        stamp: Stamp,
+        /// The row.
+        row: Row,
+    },
+    /// R29: the hedge got no answer.
+    HedgeFailed {
+        /// Stamp the hedge was sent with.
+        stamp: Stamp,
+    },
+    /// R36: answer to [`Output::Sample`]. Dropped if its generation is not current.
+    ///
+    /// [`Output::Sample`]: super::Output::Sample
+    Sampled {
+        /// Generation of the question.
+        generation: PositionGeneration,
+        /// The leader's end of the log, at the consumer's isolation level.
         leader_end: Offset,
     },
-    /// R43: the leader's link is not Ready, or its answer overdue.
-    LeaderSilent,
     /// A deadline passed.
     Tick,
 }

@@ -44,6 +44,25 @@ pub enum Output {
         /// The broker it was meant for.
         broker: BrokerId,
     },
+    /// Fetch for this partition at the leader beside the reading fetch, because that one stays away
+    /// (routing.md 8.5). Answered by [`Input::HedgeRow`](super::Input::HedgeRow) or
+    /// [`Input::HedgeFailed`](super::Input::HedgeFailed).
+    Hedge {
+        /// Offset, epochs and stamp to ask with; the stamp names the leader.
+        question: Demand,
+    },
+    /// The hedge is no longer of interest.
+    CancelHedge {
+        /// The broker it was meant for.
+        broker: BrokerId,
+    },
+    /// Ask the leader, through the coordinator actor, for the end of the log: the follower being
+    /// read stands still (routing.md 14.2). Answered by [`Input::Sampled`](super::Input::Sampled),
+    /// or not at all.
+    Sample {
+        /// Names the question.
+        generation: PositionGeneration,
+    },
     /// Open a connection if none is open or being opened.
     Dial {
         /// To whom.

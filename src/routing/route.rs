@@ -230,9 +230,10 @@ impl Route {
             Input::LaneDropped { broker } | Input::LaneRestored { broker } => {
                 self.on_lane_changed(broker, context);
             }
-            Input::HedgeDeadline { .. } => self.on_hedge_deadline(),
-            Input::FrozenSampled { .. } => self.on_frozen_sampled(),
-            Input::LeaderSilent => self.on_leader_silent(),
+            Input::Silent { .. } => self.on_silent(),
+            Input::Quiet { .. } => self.not_yet("R43"),
+            Input::HedgeRow { .. } | Input::HedgeFailed { .. } => self.not_yet("R29"),
+            Input::Sampled { .. } => self.on_sampled(),
             Input::Tick => self.on_tick(context),
         }
         self.settle(context);
@@ -382,6 +383,8 @@ impl Route {
                 Probe::InFlight(id, _) => Some(id),
                 Probe::None | Probe::Wanted(_) => None,
             },
+            // No hedge is ever sent by this machine yet, so no hedge answer can be current.
+            hedge: None,
             fetch_end: self.fetch_end,
         }
     }

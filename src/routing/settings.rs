@@ -28,6 +28,17 @@ pub enum IsrPolicy {
     Advise,
 }
 
+/// Whether a partition whose leader is silent is read from another in-sync replica:
+/// `route.refuge`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RefugePolicy {
+    /// From any in-sync replica that can be reached.
+    #[default]
+    Isr,
+    /// It waits for its leader.
+    Never,
+}
+
 /// How long a failed replica is left alone: `route.cooldown.policy`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CooldownPolicy {
@@ -73,6 +84,14 @@ pub struct Settings {
     pub connect_grace: Duration,
     /// `route.hedge.ms`, default 2 s on top of `max_wait`.
     pub hedge: Duration,
+    /// How long a hedge may take before a refuge is sought, 500 ms.
+    pub hedge_patience: Duration,
+    /// `route.refuge`, default isr.
+    pub refuge: RefugePolicy,
+    /// On a refuge: time between probes of the leader, `route.refuge.probe.ms`, default 5 s,
+    /// doubling with each return after which the leader was silent again, up to
+    /// `route.refuge.probe.max.ms`, default 5 min.
+    pub refuge_probe: Backoff,
     /// `route.notyet.max.ms`, default 1 s.
     pub not_yet_max: Duration,
     /// `route.notyet.hold.ms`, default 5 s.
@@ -95,6 +114,16 @@ pub struct Settings {
     pub starve_count: u8,
     /// `route.starve.ms`, default 1 s.
     pub starve: Duration,
+    /// Hold of a starved partition: 5 s doubling up to 60 s.
+    pub starve_hold: Backoff,
+    /// `route.starve.quiet.ms`, default 30 s without any row of the leader until it is probed.
+    pub starve_quiet: Duration,
+    /// `route.stuck.ms`, default 10 s at an end that stands still until the leader is sampled.
+    pub stuck: Duration,
+    /// `route.stuck.probe.ms`, default 30 s between samples.
+    pub stuck_probe: Duration,
+    /// `route.stuck.grace.ms`, default 2 s for the replica to reach a sampled end.
+    pub stuck_grace: Duration,
     /// Backoff of a leader-scoped code: 50 ms x2 up to 1 s.
     pub leader_backoff: Backoff,
     /// Backoff of server errors and unknown codes: 100 ms x2 up to 5 s.
@@ -143,6 +172,12 @@ impl Default for Settings {
             pending_max: Duration::from_secs(30),
             connect_grace: Duration::from_millis(250),
             hedge: Duration::from_secs(2),
+            hedge_patience: Duration::from_millis(500),
+            refuge: RefugePolicy::default(),
+            refuge_probe: Backoff {
+                jitter: 0.0,
+                ..Backoff::from_ms(5_000, 300_000)
+            },
             not_yet_max: Duration::from_secs(1),
             not_yet_hold: Duration::from_secs(5),
             flap_max: 3,
@@ -158,6 +193,14 @@ impl Default for Settings {
             alternative_probe: Duration::from_secs(30),
             starve_count: 3,
             starve: Duration::from_secs(1),
+            starve_hold: Backoff {
+                jitter: 0.0,
+                ..Backoff::from_ms(5_000, 60_000)
+            },
+            starve_quiet: Duration::from_secs(30),
+            stuck: Duration::from_secs(10),
+            stuck_probe: Duration::from_secs(30),
+            stuck_grace: Duration::from_secs(2),
             leader_backoff: Backoff::from_ms(50, 1_000),
             error_backoff: Backoff::from_ms(100, 5_000),
             not_yet_backoff: Backoff {

@@ -104,6 +104,7 @@ pub(crate) struct Current {
     pub(crate) position: PositionGeneration,
     pub(crate) route: RouteGeneration,
     pub(crate) probe: Option<ProbeId>,
+    pub(crate) hedge: Option<HedgeId>,
     pub(crate) fetch_end: Offset,
 }
 
@@ -113,8 +114,7 @@ impl Stamp {
         let identity = match self.kind {
             Kind::Reading => self.route == current.route,
             Kind::Probe(id) => current.probe == Some(id),
-            // No hedge is ever sent by this machine yet, so no hedge answer can be current.
-            Kind::Hedge(_) => false,
+            Kind::Hedge(id) => current.hedge == Some(id),
         };
         if (self.assignment, self.topic) != (current.assignment, current.topic) {
             Some(Gate::G1)
@@ -140,6 +140,7 @@ mod tests {
         position: PositionGeneration(7),
         route: RouteGeneration(9),
         probe: Some(ProbeId(3)),
+        hedge: None,
         fetch_end: Offset(100),
     };
 

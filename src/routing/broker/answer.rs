@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::lane::Landing;
 use super::machine::Broker;
 use super::members::Claim;
-use super::output::{Count, Output, Ticket};
+use super::output::{Count, Output, Ticket, Traffic};
 use super::probes::Asked;
 use crate::cluster::{Hint, HintLot, Reason};
 use crate::ids::TopicPartition;
 use crate::routing::facts::Class;
-use crate::routing::stamp::{Gate, Lane, Stamp};
+use crate::routing::stamp::{Gate, Stamp};
 use crate::wire::ErrorCode;
 use crate::wire::api::TopicRef;
 use crate::wire::api::fetch::{Response, Row};
@@ -92,8 +92,8 @@ impl Broker {
             self.emit(Output::Count(Count::UnaskedRow));
             self.fetch_lane(class).distrust();
         }
-        let lane = Some(self.fetch_lane(class).name());
-        self.finish(hints, response, lane, bytes);
+        let traffic = Traffic::Lane(self.fetch_lane(class).name());
+        self.finish(hints, response, traffic, bytes);
     }
 
     fn on_probe_answered(&mut self, asked: Vec<Asked>, response: &Response) {
@@ -119,7 +119,7 @@ impl Broker {
             }
         }
         self.probes_failed(asked);
-        self.finish(hints, response, None, bytes);
+        self.finish(hints, response, Traffic::Probe, bytes);
     }
 
     /// A row whose route has moved on: paid for, and of no use.
@@ -133,9 +133,9 @@ impl Broker {
         }
     }
 
-    fn finish(&mut self, hints: Vec<Hint>, response: &Response, lane: Option<Lane>, bytes: usize) {
+    fn finish(&mut self, hints: Vec<Hint>, response: &Response, traffic: Traffic, bytes: usize) {
         if bytes > 0 {
-            self.emit(Output::Count(Count::Bytes { lane, bytes }));
+            self.emit(Output::Count(Count::Bytes { traffic, bytes }));
         }
         if !hints.is_empty() {
             let endpoints = response.endpoints.clone();

@@ -44,6 +44,21 @@ pub enum Input {
         /// Whose probe.
         partition: TopicPartition,
     },
+    /// A route fetches beside its reading fetch, because that one stays away; this broker is the
+    /// leader (routing.md 8.5).
+    Hedge {
+        /// Whose partition.
+        partition: TopicPartition,
+        /// What to ask with.
+        question: Demand,
+    },
+    /// The route lost interest in its hedge.
+    CancelHedge {
+        /// Whose hedge.
+        partition: TopicPartition,
+    },
+    /// Bytes of an answer came in; its Fetch is not silent meanwhile. Told at most every 100 ms.
+    Progress(Class),
     /// A route left this broker, or waits for its breaker.
     Cooling {
         /// Which partition.

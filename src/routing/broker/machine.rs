@@ -101,6 +101,14 @@ impl Broker {
                 question,
             } => self.probes.ask(partition, question),
             Input::CancelProbe { partition } => self.probes.cancel(&partition),
+            Input::Hedge {
+                partition,
+                question,
+            } => self.emit(Output::HedgeFailed {
+                partition,
+                stamp: question.stamp,
+            }),
+            Input::CancelHedge { .. } | Input::Progress(_) => {}
             Input::Cooling { partition, fault } => self.on_cooling(partition, fault, draw),
             Input::DropLane => self.set_v10(true),
             Input::Dial(class) => self.dial(class),

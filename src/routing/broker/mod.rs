@@ -29,5 +29,5 @@ mod tests;
 
 pub use input::Input;
 pub use machine::Broker;
-pub use output::{Count, Output, Ticket};
+pub use output::{Count, Output, Ticket, Traffic};
 pub use settings::Settings;

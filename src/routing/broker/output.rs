@@ -58,6 +58,33 @@ pub enum Output {
         /// Its stamp.
         stamp: Stamp,
     },
+    /// The row of a hedge, for [`routing::Input::HedgeRow`](crate::routing::Input::HedgeRow).
+    HedgeRow {
+        /// Whose row.
+        partition: TopicPartition,
+        /// Stamp of the hedge.
+        stamp: Stamp,
+        /// The row.
+        row: Row,
+    },
+    /// A hedge got no answer, for
+    /// [`routing::Input::HedgeFailed`](crate::routing::Input::HedgeFailed).
+    HedgeFailed {
+        /// Whose hedge.
+        partition: TopicPartition,
+        /// Its stamp.
+        stamp: Stamp,
+    },
+    /// A lane went silent (`true`) or spoke again: update the facts of all threads; when it went
+    /// silent, tell the routes concerned.
+    Silence {
+        /// Which lane.
+        class: Class,
+        /// Whether it is silent now.
+        silent: bool,
+    },
+    /// No byte came from a lane for `fetch.max.wait.ms` + 500 ms: tell the routes concerned.
+    Quiet(Class),
     /// Leadership told along with codes 6 and 74 (KIP-951), for the metadata machine.
     Leadership(HintLot),
     /// Refresh the metadata of these partitions.
@@ -84,13 +111,24 @@ pub enum Output {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Ticket(pub u64);
 
+/// What carried record bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Traffic {
+    /// Reading fetches.
+    Lane(Lane),
+    /// A probe.
+    Probe,
+    /// A hedge.
+    Hedge,
+}
+
 /// A counter of the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Count {
     /// `route_fetch_bytes{broker, zone, lane}`: record-set bytes received, wasted ones included.
     Bytes {
-        /// Lane; `None` is a probe.
-        lane: Option<Lane>,
+        /// What carried them.
+        traffic: Traffic,
         /// How many.
         bytes: usize,
     },

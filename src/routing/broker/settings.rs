@@ -18,6 +18,12 @@ pub struct Settings {
     pub min_bytes: i32,
     /// `fetch.max.bytes`, default 16 MiB.
     pub max_bytes: i32,
+    /// `route.hedge.ms`, default 2 s on top of `max_wait` until an unanswered Fetch makes its lane
+    /// silent.
+    pub hedge: Duration,
+    /// `route.refuge.ms`, default 250 ms without a Ready connection until a lane with demand is
+    /// silent.
+    pub refuge: Duration,
     /// Time on top of `max_wait` after which an unanswered Fetch ends its connection, default 10 s.
     pub fetch_timeout: Duration,
     /// `route.session.retry.ms`, default 10 min without sessions after the broker refused one.
@@ -52,6 +58,8 @@ impl Default for Settings {
             max_wait: Duration::from_millis(500),
             min_bytes: 1,
             max_bytes: 16 << 20,
+            hedge: Duration::from_secs(2),
+            refuge: Duration::from_millis(250),
             fetch_timeout: Duration::from_secs(10),
             session_retry: Duration::from_secs(600),
             no_rack_idle: Duration::from_secs(60),

@@ -6,7 +6,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::desk::{Desk, assigned, error, hint, stay};
-use crate::ids::{BrokerId, LeaderEpoch, MetadataVersion, Offset, RouteGeneration};
+use crate::ids::{
+    BrokerId, LeaderEpoch, MetadataVersion, Offset, PositionGeneration, RouteGeneration,
+};
 use crate::invariants::routing as invariants;
 use crate::routing::demand::Registered;
 use crate::routing::{
@@ -389,14 +391,19 @@ fn host(call: &Call) -> Input {
         Call::Pause => Input::Pause,
         Call::Resume => Input::Resume,
         Call::Room(room) => Input::Room(*room),
-        Call::Hedge => Input::HedgeDeadline {
+        Call::Hedge => Input::Silent {
             broker: BrokerId(2),
+            class: Class::Rack,
         },
-        Call::Frozen => Input::FrozenSampled {
+        Call::Frozen => Input::Sampled {
+            generation: PositionGeneration(1),
             leader_end: Offset(1),
         },
         Call::Gone => Input::TopicGone,
-        Call::Silent => Input::LeaderSilent,
+        Call::Silent => Input::Silent {
+            broker: BrokerId(1),
+            class: Class::Rack,
+        },
     }
 }
 

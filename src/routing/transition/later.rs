@@ -6,7 +6,7 @@ use crate::routing::state::State;
 
 impl Route {
     /// R29, and R43 at the leader.
-    pub(in crate::routing) fn on_hedge_deadline(&mut self) {
+    pub(in crate::routing) fn on_silent(&mut self) {
         match self.state {
             State::Parked => {}
             State::Leader | State::Forced { .. } => self.not_yet("R43"),
@@ -16,20 +16,11 @@ impl Route {
     }
 
     /// R36.
-    pub(in crate::routing) fn on_frozen_sampled(&mut self) {
+    pub(in crate::routing) fn on_sampled(&mut self) {
         match self.state {
             State::Parked | State::Leader | State::Forced { .. } => {}
             State::Follower { .. } if self.on_refuge() => self.not_yet("R45"),
             State::Follower { .. } => self.not_yet("R36"),
-        }
-    }
-
-    /// R43.
-    pub(in crate::routing) fn on_leader_silent(&mut self) {
-        match self.state {
-            State::Parked | State::Leader | State::Follower { .. } | State::Forced { .. } => {
-                self.not_yet("R43");
-            }
         }
     }
 }

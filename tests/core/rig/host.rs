@@ -128,6 +128,20 @@ impl Rig {
             Output::CancelProbe { broker } => {
                 self.link_input(broker, broker::Input::CancelProbe { partition });
             }
+            Output::Hedge { question } => {
+                let broker = question.stamp.broker;
+                self.link_input(
+                    broker,
+                    broker::Input::Hedge {
+                        partition,
+                        question,
+                    },
+                );
+            }
+            Output::CancelHedge { broker } => {
+                self.link_input(broker, broker::Input::CancelHedge { partition });
+            }
+            Output::Sample { .. } => {}
             Output::Dial { broker, class } => self.link_input(broker, broker::Input::Dial(class)),
             Output::DropLane { broker } => self.link_input(broker, broker::Input::DropLane),
             Output::Cooling { broker, fault } => {
@@ -185,6 +199,25 @@ impl Rig {
             }
             broker::Output::ProbeFailed { partition, stamp } => {
                 self.route_input(&partition, Input::ProbeFailed { stamp });
+            }
+            broker::Output::HedgeRow {
+                partition,
+                stamp,
+                row,
+            } => {
+                self.route_input(&partition, Input::HedgeRow { stamp, row });
+            }
+            broker::Output::HedgeFailed { partition, stamp } => {
+                self.route_input(&partition, Input::HedgeFailed { stamp });
+            }
+            broker::Output::Silence { class, silent } => {
+                self.brokers.entry(broker).set_silent(class, silent);
+                if silent {
+                    self.tell_concerned(broker, &Input::Silent { broker, class });
+                }
+            }
+            broker::Output::Quiet(class) => {
+                self.tell_concerned(broker, &Input::Quiet { broker, class });
             }
             broker::Output::Leadership(lot) => {
                 let (now, draw) = (self.now, self.sample());

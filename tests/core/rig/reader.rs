@@ -75,6 +75,9 @@ impl Reader {
             Output::Withdraw { .. }
             | Output::Drain { .. }
             | Output::CancelProbe { .. }
+            | Output::Hedge { .. }
+            | Output::CancelHedge { .. }
+            | Output::Sample { .. }
             | Output::Dial { .. }
             | Output::DropLane { .. }
             | Output::Validate { .. }
