@@ -26,6 +26,7 @@ mod rig;
 mod routing_adopt;
 mod routing_cooldown;
 mod routing_gate;
+mod routing_inert;
 mod routing_isr;
 mod routing_leader;
 mod routing_lease;
