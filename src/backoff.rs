@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::Draw;
 
 /// A backoff schedule: `base` doubling per step up to `cap`, then spread by `jitter`.
 ///
 /// The jitter applies after the cap: a fleet whose delays all reached the cap would otherwise dial
 /// in step.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Backoff {
     /// Delay of step 0.
     pub base: Duration,

@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::{BrokerId, Moment, Rack};
 
 /// Lowest Fetch version that computes hints and serves from followers (KIP-392).
 pub const FOLLOWER_FETCH: i16 = 11;
 
 /// A connection class of one broker, as routing sees it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Class {
     /// Data connection of the rack lane.
     Rack,
@@ -20,7 +23,8 @@ pub enum Class {
 }
 
 /// State of one connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Link {
     /// Not open and not being opened.
     #[default]
@@ -32,7 +36,8 @@ pub enum Link {
 }
 
 /// What the breaker of a broker lets through (routing.md 9.2).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Breaker {
     /// Normal.
     #[default]
@@ -44,7 +49,8 @@ pub enum Breaker {
 }
 
 /// Facts about one broker.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct BrokerFacts {
     /// Its rack, if it reports one.
     pub rack: Option<Rack>,

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::facts::Class;
 use super::stamp::Stamp;
+use super::trace;
 use crate::ids::{
     AssignmentEpoch, BrokerId, LeaderEpoch, MetadataVersion, Moment, Offset, PositionGeneration,
     TopicId, TopicIncarnation,
@@ -12,7 +15,8 @@ use crate::wire::api::fetch::Row;
 
 /// An input of the route machine. Everything about brokers travels in the facts argument; the
 /// inputs that name a broker only say that its facts changed.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Input {
     /// R1: the partition is ours from now on.
     Assigned(Assigned),
@@ -23,6 +27,7 @@ pub enum Input {
     /// R5, R6: the in-sync replicas, from a row of epoch `epoch`.
     IsrChanged {
         /// The members.
+        #[serde(with = "trace::brokers")]
         isr: Arc<[BrokerId]>,
         /// Leader epoch of the row they came with.
         epoch: Option<LeaderEpoch>,
@@ -30,8 +35,10 @@ pub enum Input {
     /// R6, R7: replica list or offline list changed.
     ReplicasChanged {
         /// All replicas.
+        #[serde(with = "trace::brokers")]
         replicas: Arc<[BrokerId]>,
         /// Those listed offline.
+        #[serde(with = "trace::brokers")]
         offline: Arc<[BrokerId]>,
     },
     /// R8: a Metadata response was applied. Needed only while [`Route::watches_versions`] says so.
@@ -43,6 +50,7 @@ pub enum Input {
         /// Stamp the fetch was sent with.
         stamp: Stamp,
         /// The row.
+        #[serde(with = "trace::row")]
         row: Row,
         /// Whether its emptiness says nothing: the answer was throttled, or full of other rows.
         inconclusive: bool,
@@ -52,6 +60,7 @@ pub enum Input {
         /// Stamp the probe was sent with.
         stamp: Stamp,
         /// The row.
+        #[serde(with = "trace::row")]
         row: Row,
     },
     /// R21: the probe got no answer.
@@ -177,6 +186,7 @@ pub enum Input {
         /// Stamp the hedge was sent with.
         stamp: Stamp,
         /// The row.
+        #[serde(with = "trace::row")]
         row: Row,
     },
     /// R29: the hedge got no answer.
@@ -198,7 +208,7 @@ pub enum Input {
 }
 
 /// The fields of [`Input::Assigned`].
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Assigned {
     /// This assignment.
     pub assignment: AssignmentEpoch,
@@ -209,10 +219,12 @@ pub struct Assigned {
     /// Who leads, as far as known.
     pub leadership: Leadership,
     /// In-sync replicas.
+    #[serde(with = "trace::brokers")]
     pub isr: Arc<[BrokerId]>,
     /// Leader epoch of the row that brought `isr`.
     pub isr_epoch: Option<LeaderEpoch>,
     /// All replicas.
+    #[serde(with = "trace::brokers")]
     pub replicas: Arc<[BrokerId]>,
     /// Metadata version of that row.
     pub version: MetadataVersion,
@@ -223,7 +235,7 @@ pub struct Assigned {
 }
 
 /// Who leads a partition.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Leadership {
     /// The leader, if there is one.
     pub leader: Option<BrokerId>,
@@ -234,7 +246,8 @@ pub struct Leadership {
 }
 
 /// How a link changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LinkChange {
     /// It is Ready.
     Ready,
@@ -245,7 +258,8 @@ pub enum LinkChange {
 }
 
 /// What indexing found in the records of a row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Indexed {
     /// Whole batches.
     Advanced {
@@ -264,7 +278,8 @@ pub enum Indexed {
 }
 
 /// What the leader-side resolution found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Found {
     /// The offset to read from.
     Offset {
@@ -280,7 +295,8 @@ pub enum Found {
 }
 
 /// Where a resolved offset comes from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Source {
     /// The group's commit; validated before the first fetch if it has an epoch.
     Committed,
@@ -295,7 +311,8 @@ pub enum Source {
 }
 
 /// What the leader said of our history (routing.md 12).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It agrees with ours.
     Agrees,

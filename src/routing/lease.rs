@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::settings::Settings;
 use crate::ids::{Draw, Moment};
 
 /// The right to read from one follower. Its deadlines are absolute and only an accepted hint or a
 /// probe renews them: the follower's own "stay" never does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Lease {
     /// When it was granted.
     pub granted: Moment,
@@ -18,7 +20,8 @@ pub struct Lease {
 }
 
 /// Why a follower is read, and for how long.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Hold {
     /// The leader hinted it.
     Full(Lease),

@@ -46,6 +46,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod timer;
+pub mod trace;
 mod transition;
 
 pub use cooldown::Fault;

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::backoff::Backoff;
 use crate::ids::Rack;
 
 /// Which hints are followed: `route.follow.hints`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FollowHints {
     /// Every hint, also those that come without a rack of our own.
     #[default]
@@ -18,7 +21,8 @@ pub enum FollowHints {
 }
 
 /// What the ISR list is worth: `route.isr`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum IsrPolicy {
     /// Nothing is read from a replica outside the ISR view.
     #[default]
@@ -30,7 +34,8 @@ pub enum IsrPolicy {
 
 /// Whether a partition whose leader is silent is read from another in-sync replica:
 /// `route.refuge`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RefugePolicy {
     /// From any in-sync replica that can be reached.
     #[default]
@@ -40,7 +45,8 @@ pub enum RefugePolicy {
 }
 
 /// How long a failed replica is left alone: `route.cooldown.policy`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CooldownPolicy {
     /// Base of the reason, doubling, with jitter and early ends.
     #[default]
@@ -50,7 +56,8 @@ pub enum CooldownPolicy {
 }
 
 /// Everything the route machine may be told. `Default` is routing.md 17.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Settings {
     /// `client.rack`; no request carries a rack while it is `None`.
     pub client_rack: Option<Rack>,

@@ -1,5 +1,7 @@
 //! The stamp of a request and the gate its answer must pass (routing.md 5).
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::{
     AssignmentEpoch, BrokerId, LeaderEpoch, Offset, PositionGeneration, RouteGeneration,
     TopicIncarnation,
@@ -7,7 +9,8 @@ use crate::ids::{
 
 /// What the broker was believed to be when the request was sent. Errors are judged by this, never
 /// by today's route.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The leader of the partition.
     Leader,
@@ -16,7 +19,8 @@ pub enum Role {
 }
 
 /// A lane that carries reading fetches.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Lane {
     /// With our rack: `Leader` and `Follower` routes.
     Rack,
@@ -28,15 +32,22 @@ pub enum Lane {
 }
 
 /// Number of a probe of one partition; a late answer of an earlier one is told by it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
+#[serde(transparent)]
 pub struct ProbeId(pub u32);
 
 /// Number of a hedge of one partition.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
+#[serde(transparent)]
 pub struct HedgeId(pub u32);
 
 /// What the request was for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The one fetch that feeds the buffer.
     Reading,
@@ -47,7 +58,7 @@ pub enum Kind {
 }
 
 /// Everything needed to judge an answer; kept with its request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Stamp {
     /// Assignment of the partition to this process.
     pub assignment: AssignmentEpoch,

@@ -1,11 +1,14 @@
 //! The states of a route and its two facets (routing.md 4.1).
 
+use serde::{Deserialize, Serialize};
+
 use super::lease::{Hold, Lease};
 use super::stamp::ProbeId;
 use crate::ids::{BrokerId, Moment};
 
 /// From whom a partition is read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum State {
     /// From nobody: no leader, no address, or not assigned.
     #[default]
@@ -32,7 +35,8 @@ pub enum State {
 }
 
 /// Why a partition is `Forced`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Why {
     /// The hinted replica is still being dialled.
     Connecting(BrokerId),
@@ -57,7 +61,8 @@ pub enum Why {
 }
 
 /// What ends a `Forced` route.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Until {
     /// This moment.
     At(Moment),
@@ -74,7 +79,8 @@ pub enum Until {
 }
 
 /// Whether there is an offset to fetch from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Position {
     /// Not assigned.
     #[default]
