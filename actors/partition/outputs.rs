@@ -164,6 +164,9 @@ impl PartitionActor {
                 });
             }
             routing::Event::Truncated { .. } => {}
+            routing::Event::CaughtUp { with, end } => {
+                tracing::debug!(%partition, ?with, %end, "caught up");
+            }
             routing::Event::CorruptBatch { offset } => {
                 let place = crate::records::Place {
                     position: offset,

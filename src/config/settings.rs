@@ -110,6 +110,7 @@ impl Config {
             client_rack: self.connection.rack.clone(),
             follow_hints: routes.follow_hints,
             isr: routes.isr,
+            isolation: self.fetch.isolation,
             max_wait: self.fetch.max_wait,
             partition_bytes: signed(self.fetch.partition_bytes),
             metadata_max_age: self.metadata.age_max,

@@ -9,7 +9,7 @@ use kafka_protocol::messages::FetchRequest;
 use super::call::Call;
 use super::faults::{Effect, MetadataEdit, RowEdit, RowFacts, RowPlan, Rule, When};
 use super::{Api, RuleId};
-use crate::ids::{BrokerId, GroupId, TopicPartition};
+use crate::ids::{BrokerId, GroupId, Offset, TopicPartition};
 
 /// The rules in force, in the order of their injection.
 #[derive(Debug, Default)]
@@ -79,7 +79,9 @@ impl FaultPlan {
                 Effect::Swallow => verdict.swallow = true,
                 Effect::Delay(delay) => verdict.delay += *delay,
                 Effect::Throttle(throttle) => verdict.throttle += *throttle,
-                Effect::Error(_) | Effect::Row(_) | Effect::Metadata(_) => continue,
+                Effect::Error(_) | Effect::Row(_) | Effect::Metadata(_) | Effect::EpochEnd(_) => {
+                    continue;
+                }
             }
             rule.spend();
         }
@@ -112,7 +114,8 @@ impl FaultPlan {
             | Effect::Swallow
             | Effect::Delay(_)
             | Effect::Throttle(_)
-            | Effect::Metadata(_) => false,
+            | Effect::Metadata(_)
+            | Effect::EpochEnd(_) => false,
         })
     }
 
@@ -156,7 +159,8 @@ impl FaultPlan {
                 | Effect::Swallow
                 | Effect::Delay(_)
                 | Effect::Throttle(_)
-                | Effect::Metadata(_) => None,
+                | Effect::Metadata(_)
+                | Effect::EpochEnd(_) => None,
             };
             if let Some(edit) = edit {
                 rule.spend();
@@ -164,6 +168,31 @@ impl FaultPlan {
             }
         }
         edits
+    }
+
+    /// Where the plan says that an epoch of `partition` ends.
+    pub(super) fn epoch_end(&mut self, call: &Call, partition: &TopicPartition) -> Option<Offset> {
+        let found = self.rules.iter_mut().find_map(|(_, rule)| {
+            let only = rule.when.partition.as_ref();
+            let matches = only.is_none_or(|only| only == partition)
+                && rule.when.matches(call.broker, call.api, false);
+            match rule.effect {
+                Effect::EpochEnd(end) if matches => {
+                    rule.spend();
+                    Some(end)
+                }
+                Effect::EpochEnd(_)
+                | Effect::Error(_)
+                | Effect::Close
+                | Effect::Swallow
+                | Effect::Delay(_)
+                | Effect::Throttle(_)
+                | Effect::Row(_)
+                | Effect::Metadata(_) => None,
+            }
+        });
+        self.drop_spent();
+        found
     }
 
     /// The edits of what Metadata says, each with the partition it is limited to.
@@ -200,7 +229,8 @@ impl FaultPlan {
                 | Effect::Delay(_)
                 | Effect::Throttle(_)
                 | Effect::Row(_)
-                | Effect::Metadata(_) => None,
+                | Effect::Metadata(_)
+                | Effect::EpochEnd(_) => None,
             });
         self.drop_spent();
         found

@@ -118,6 +118,8 @@ pub enum Effect {
     Row(RowPlan),
     /// Rows of Metadata answers are edited.
     Metadata(MetadataEdit),
+    /// OffsetForLeaderEpoch says that the epoch asked about ends at this offset.
+    EpochEnd(Offset),
 }
 
 /// The same edit for every row, or one decided row by row.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::cooldown::Fault;
-use super::stamp::Lane;
+use super::stamp::{Lane, Role};
 use super::state::Why;
 use crate::ids::{
     BrokerId, LeaderEpoch, MetadataVersion, Moment, Offset, Rack, RouteGeneration, TopicIncarnation,
@@ -32,6 +32,15 @@ pub enum Event {
         to: Offset,
         /// Epochs of the last record before either end, as far as known.
         epochs: (Option<LeaderEpoch>, Option<LeaderEpoch>),
+    },
+    /// `caught_up_with_leader`, `caught_up_with_replica`: the fetch end reached the end that the
+    /// leader, or the follower being read, told last. Once per route and position generation; a
+    /// follower's end is no end of the log (routing.md 14.1).
+    CaughtUp {
+        /// Whose end.
+        with: Role,
+        /// The end.
+        end: Offset,
     },
     /// The leader itself serves a batch that fails its checks. The batch policy decides; the
     /// position stays.

@@ -1,6 +1,8 @@
 //! Watermarks and lag (routing.md 14.1).
 
-use crate::ids::{Moment, Offset};
+use super::stamp::Role;
+use crate::ids::{Moment, Offset, PositionGeneration, RouteGeneration};
+use crate::wire::api::Isolation;
 use crate::wire::api::fetch::Row;
 
 /// Ends of the log as leader and replica told them. Error rows never reach here (F10).
@@ -25,22 +27,63 @@ pub struct Watermarks {
 /// How far a partition is behind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lag {
-    /// Offsets between the fetch end and the highest high watermark known.
+    /// Offsets between the fetch end and the highest end known.
     pub offsets: u64,
-    /// When that high watermark was told.
+    /// When that end was told.
     pub told_at: Moment,
 }
 
+/// Which ends the fetch end has reached under the present route and position; each is told once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct CaughtUp {
+    of: (RouteGeneration, PositionGeneration),
+    leader: bool,
+    replica: bool,
+}
+
+impl CaughtUp {
+    /// Notes that `with`'s end is reached; true the first time under these generations.
+    pub(super) fn reach(&mut self, with: Role, of: (RouteGeneration, PositionGeneration)) -> bool {
+        if self.of != of {
+            *self = Self {
+                of,
+                ..Self::default()
+            };
+        }
+        let reached = match with {
+            Role::Leader => &mut self.leader,
+            Role::Follower => &mut self.replica,
+        };
+        !std::mem::replace(reached, true)
+    }
+}
+
 impl Watermarks {
+    /// Where the leader's log ends for a reader of this isolation.
+    pub fn leader_end(&self, isolation: Isolation) -> Option<Offset> {
+        match isolation {
+            Isolation::ReadUncommitted => self.leader_hw,
+            Isolation::ReadCommitted => self.leader_lso,
+        }
+    }
+
+    /// Where the log of the follower being read ends for a reader of this isolation.
+    pub fn replica_end(&self, isolation: Isolation) -> Option<Offset> {
+        match isolation {
+            Isolation::ReadUncommitted => self.replica_hw,
+            Isolation::ReadCommitted => self.replica_lso,
+        }
+    }
+
     /// The highest end anybody told.
-    pub fn end(&self) -> Option<Offset> {
-        self.leader_hw.max(self.replica_hw)
+    pub fn end(&self, isolation: Isolation) -> Option<Offset> {
+        self.leader_end(isolation).max(self.replica_end(isolation))
     }
 
     /// Lag of `fetch_end`; `None` before the first answer.
-    pub fn lag(&self, fetch_end: Offset) -> Option<Lag> {
+    pub fn lag(&self, fetch_end: Offset, isolation: Isolation) -> Option<Lag> {
         let offsets = self
-            .end()?
+            .end(isolation)?
             .0
             .saturating_sub(fetch_end.0)
             .max(0)

@@ -7,7 +7,7 @@ use super::cooldown::Ledger;
 use super::demand::Registered;
 use super::facts::Brokers;
 use super::input::{Input, Leadership};
-use super::marks::{Lag, Watermarks};
+use super::marks::{CaughtUp, Lag, Watermarks};
 use super::output::{Count, Demand, Output};
 use super::retry::Retry;
 use super::settings::Settings;
@@ -54,6 +54,7 @@ pub struct Route {
     pub(super) retry: Retry,
     pub(super) timers: Timers,
     pub(super) marks: Watermarks,
+    pub(super) caught_up: CaughtUp,
     outputs: VecDeque<Output>,
 }
 
@@ -177,6 +178,7 @@ impl Route {
             retry: Retry::new(limit),
             timers: Timers::new(),
             marks: Watermarks::default(),
+            caught_up: CaughtUp::default(),
             outputs: VecDeque::new(),
         }
     }
@@ -322,7 +324,7 @@ impl Route {
 
     /// How far the fetch end is behind the end of the log, as far as anybody told.
     pub fn lag(&self) -> Option<Lag> {
-        self.marks.lag(self.fetch_end)
+        self.marks.lag(self.fetch_end, self.settings.isolation)
     }
 
     /// Whether [`Input::MetadataVersion`] would tell it something (metadata.md 7.1).

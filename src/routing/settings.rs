@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backoff::Backoff;
 use crate::ids::Rack;
+use crate::wire::api::Isolation;
 
 /// Which hints are followed: `route.follow.hints`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -65,6 +66,8 @@ pub struct Settings {
     pub follow_hints: FollowHints,
     /// `route.isr`, default require.
     pub isr: IsrPolicy,
+    /// `isolation.level`, default read_uncommitted: which end of the log is the end.
+    pub isolation: Isolation,
     /// `fetch.max.wait.ms`, default 500 ms.
     pub max_wait: Duration,
     /// `max.partition.fetch.bytes`, default 1 MiB.
@@ -166,6 +169,7 @@ impl Default for Settings {
             client_rack: None,
             follow_hints: FollowHints::default(),
             isr: IsrPolicy::default(),
+            isolation: Isolation::default(),
             max_wait: Duration::from_millis(500),
             partition_bytes: 1 << 20,
             metadata_max_age: Duration::from_secs(300),

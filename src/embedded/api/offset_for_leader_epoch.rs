@@ -48,6 +48,7 @@ fn row(
     if let Some(code) = cluster.faults.row_error(call, at) {
         return row.with_error_code(code);
     }
+    let told = cluster.faults.epoch_end(call, at);
     let partition = cluster
         .topics
         .key(at)
@@ -58,6 +59,9 @@ fn row(
     };
     match partition.end_of_epoch(asked.leader_epoch, partition.log.end()) {
         None => row,
-        Some((epoch, end)) => row.with_leader_epoch(epoch).with_end_offset(end),
+        Some((epoch, end)) => {
+            let end = told.map_or(end, |told| told.0);
+            row.with_leader_epoch(epoch).with_end_offset(end)
+        }
     }
 }

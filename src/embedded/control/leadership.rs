@@ -28,6 +28,24 @@ impl Cluster {
         }
     }
 
+    /// Elects a replica that may be out of sync, as `unclean.leader.election.enable` would: what it
+    /// never had is lost, and the others have to follow.
+    ///
+    /// # Errors
+    ///
+    /// As [`move_leader`](Self::move_leader).
+    pub fn elect_unclean(
+        &mut self,
+        at: &TopicPartition,
+        leader: BrokerId,
+    ) -> Result<LeaderEpoch, ControlError> {
+        let key = self.key(at)?;
+        if let Some(partition) = self.topics.partition_mut(key) {
+            partition.isr = vec![leader];
+        }
+        self.move_leader(at, leader)
+    }
+
     /// Elects the first replica in order of preference, if it is in sync and lives.
     ///
     /// # Errors

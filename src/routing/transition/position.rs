@@ -178,12 +178,30 @@ impl Route {
         match indexed {
             Indexed::Advanced { fetch_end, epoch } if fetch_end > self.fetch_end => {
                 self.set_position(fetch_end, epoch.or(self.fetched_epoch));
+                self.note_caught_up();
                 self.on_progress(&stamp, context);
             }
             // Bytes came and nothing moved: never at network speed (wire.md 8.1 B9).
             Indexed::Advanced { .. } => self.back_off_error(context),
             Indexed::TooLarge { needed } => self.retry.limit = needed.max(self.retry.limit),
             Indexed::Corrupt => self.on_corrupt(&stamp, context),
+        }
+    }
+
+    /// Tells of an end that is reached, whoever named it.
+    pub(in crate::routing) fn note_caught_up(&mut self) {
+        let isolation = self.settings.isolation;
+        let ends = [
+            (Role::Leader, self.marks.leader_end(isolation)),
+            (Role::Follower, self.marks.replica_end(isolation)),
+        ];
+        let of = (self.generation, self.position_generation);
+        for (with, end) in ends {
+            if let Some(end) = end.filter(|end| self.fetch_end >= *end)
+                && self.caught_up.reach(with, of)
+            {
+                self.emit(Output::Event(Event::CaughtUp { with, end }));
+            }
         }
     }
 

@@ -84,6 +84,9 @@ impl Route {
             return self.on_divergence(stamp, (end.epoch, end.end_offset), context);
         }
         self.note_emptiness(stamp, empty && !inconclusive && in_position, context);
+        if empty {
+            self.note_caught_up();
+        }
         if in_position && !empty {
             self.deliver(stamp, row);
         }
