@@ -12,7 +12,7 @@ use nearside::wire::api;
 use nearside::wire::{self, Request, Token};
 
 use super::Rig;
-use super::net::{News, Wire};
+use super::net::{LinkNews, News, Wire};
 
 /// What a request was sent for.
 #[derive(Debug)]
@@ -67,6 +67,9 @@ impl Rig {
     pub(super) fn settle(&mut self) {
         for _ in 0..10_000 {
             let (now, draw) = (self.now, self.sample());
+            while let Some(output) = self.cluster.poll_output() {
+                self.net.take(&output, now);
+            }
             self.net.run(&mut self.cluster, draw, now);
             if let Some(news) = self.net.poll() {
                 self.on_news(news);
@@ -256,13 +259,20 @@ impl Rig {
     fn on_news(&mut self, news: News) {
         match news {
             News::Completed(wire, completion) => self.on_completed(wire, completion),
-            News::Ready(wire, version) => self.on_ready(wire, version),
-            News::Lost(wire, idle) => self.on_lost(wire, idle, LinkChange::Lost),
-            News::Failed(wire) => self.on_lost(wire, false, LinkChange::Failed),
-            News::Throttled(broker, until) => {
+            News::Link(news) => self.on_link_news(news),
+            News::Throttled((broker, _), until) => {
                 self.link_input(broker, broker::Input::Muted(until));
                 self.tell_concerned(broker, &Input::Throttled { broker, until });
             }
+        }
+    }
+
+    fn on_link_news(&mut self, news: LinkNews) {
+        match (news.link, news.change) {
+            (Link::Ready, _) => self.on_ready(news.wire, news.fetch_version.unwrap()),
+            (Link::Down, Some(change)) => self.on_lost(news.wire, false, change),
+            (Link::Down, None) => self.on_lost(news.wire, true, LinkChange::Lost),
+            (Link::Dialling, _) => {}
         }
     }
 

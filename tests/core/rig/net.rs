@@ -1,13 +1,14 @@
 //! Connections in virtual time: nearside's own connection machines on one side, the embedded
-//! cluster on the other, half a round trip between them.
+//! cluster on the other, half a round trip between them. The rig and the simulator share it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
 use nearside::embedded::{self, Cluster, ConnectError, ConnectionId};
 use nearside::ids::{BrokerId, Draw, Moment};
+use nearside::routing::{Link, LinkChange};
 use nearside::wire::{
     Class, Completion, Connection, Event, Input, Output, Reason, Request, Settings, SocketId,
     StateName, Target, Token,
@@ -21,20 +22,42 @@ pub(crate) type Wire = (BrokerId, Class);
 pub(crate) enum News {
     /// A request ended.
     Completed(Wire, Completion),
-    /// A connection is Ready and speaks this Fetch version.
-    Ready(Wire, i16),
-    /// A connection that was Ready ended; `idle` if for want of use.
-    Lost(Wire, bool),
-    /// A dial failed.
-    Failed(Wire),
-    /// The broker asked for silence.
-    Throttled(BrokerId, Moment),
+    /// A connection changed.
+    Link(LinkNews),
+    /// The broker asked for silence, over this connection.
+    Throttled(Wire, Moment),
 }
 
+/// How a connection stands now, in the words of routes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LinkNews {
+    pub(crate) wire: Wire,
+    pub(crate) link: Link,
+    /// What routes hear of it; `None` for steps that none waits for, and for an idle close.
+    pub(crate) change: Option<LinkChange>,
+    /// The Fetch version in use, once it is known.
+    pub(crate) fetch_version: Option<i16>,
+}
+
+/// What stands between this client and one broker; by default nothing. Packets held up arrive when
+/// the path is open again, as TCP retransmits them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Path {
+    /// New connections are refused.
+    pub(crate) refused: bool,
+    /// Requests and dials do not pass.
+    pub(crate) mute: bool,
+    /// Answers do not pass.
+    pub(crate) deaf: bool,
+    /// Answers take this much longer.
+    pub(crate) late: Duration,
+}
+
+/// Something between two ends of a connection.
 #[derive(Debug)]
-enum Transit {
+pub(crate) enum Transit {
     Dial(Wire, SocketId),
-    Request(ConnectionId, Bytes),
+    Request(Wire, SocketId, Bytes),
     Answer(Wire, SocketId, Bytes),
     Gone(Wire, SocketId),
 }
@@ -42,9 +65,15 @@ enum Transit {
 /// All connections of one client.
 #[derive(Debug)]
 pub(crate) struct Net {
-    machines: BTreeMap<Wire, Connection>,
-    sockets: BTreeMap<ConnectionId, (Wire, SocketId)>,
-    transit: BTreeMap<(Moment, u64), Transit>,
+    pub(crate) machines: BTreeMap<Wire, Connection>,
+    /// Machines that may have outputs.
+    stirred: BTreeSet<Wire>,
+    pub(crate) sockets: BTreeMap<ConnectionId, (Wire, SocketId)>,
+    pub(crate) paths: BTreeMap<BrokerId, Path>,
+    pub(crate) held: Vec<Transit>,
+    pub(crate) transit: BTreeMap<(Moment, u64), Transit>,
+    /// When the last answer of a wire arrives: none overtakes another.
+    arrivals: BTreeMap<Wire, Moment>,
     sent: u64,
     round_trip: Duration,
     news: VecDeque<News>,
@@ -56,8 +85,12 @@ impl Net {
     pub(crate) fn new(round_trip: Duration) -> Self {
         Self {
             machines: BTreeMap::new(),
+            stirred: BTreeSet::new(),
             sockets: BTreeMap::new(),
+            paths: BTreeMap::new(),
+            held: Vec::new(),
             transit: BTreeMap::new(),
+            arrivals: BTreeMap::new(),
             sent: 0,
             round_trip,
             news: VecDeque::new(),
@@ -74,30 +107,22 @@ impl Net {
         now: Moment,
     ) {
         let input = Input::Request { token, request };
+        self.feed(wire, input, draw, now);
+    }
+
+    /// Hands one connection machine an input.
+    pub(crate) fn feed(&mut self, wire: Wire, input: Input, draw: Draw, now: Moment) {
         self.machine(wire).handle(input, draw, now);
     }
 
     /// Ends a connection from our side.
     pub(crate) fn hang_up(&mut self, wire: Wire, cluster: &mut Cluster, draw: Draw, now: Moment) {
-        let open: Vec<_> = self
-            .sockets
-            .iter()
-            .filter(|(_, (of, _))| *of == wire)
-            .collect();
-        let open: Vec<_> = open
-            .into_iter()
-            .map(|(id, (_, socket))| (*id, *socket))
-            .collect();
+        let open = self.sockets.iter().filter(|(_, (of, _))| *of == wire);
+        let open: Vec<_> = open.map(|(id, (_, socket))| (*id, *socket)).collect();
         for (id, socket) in open {
             cluster.disconnect(id, now);
             self.sockets.remove(&id);
-            let reason = "hung up".to_owned();
-            let lost = Input::Lost {
-                socket,
-                written: u64::MAX,
-                reason,
-            };
-            self.machine(wire).handle(lost, draw, now);
+            self.lose(wire, socket, "hung up", draw, now);
         }
     }
 
@@ -121,28 +146,67 @@ impl Net {
             let transit = entry.remove();
             self.arrive(transit, cluster, draw, now);
         }
-        for machine in self.machines.values_mut() {
+        for (wire, machine) in &mut self.machines {
             if machine.next_deadline().is_some_and(|due| due <= now) {
                 machine.handle(Input::Tick, draw, now);
+                self.stirred.insert(*wire);
             }
         }
         self.run(cluster, draw, now);
     }
 
-    /// Carries out the outputs of the machines and of the cluster.
+    /// Carries out the outputs of the machines.
     pub(crate) fn run(&mut self, cluster: &mut Cluster, draw: Draw, now: Moment) {
-        while let Some(output) = cluster.poll_output() {
-            self.answer(output, now);
-        }
-        let wires: Vec<Wire> = self.machines.keys().copied().collect();
-        for wire in wires {
-            while let Some(output) = self.machine(wire).poll_output() {
+        while let Some(wire) = self.stirred.pop_first() {
+            while let Some(output) = self.machine_output(wire) {
                 self.carry_out(wire, output, cluster, draw, now);
             }
         }
     }
 
+    /// Takes what the cluster sends; `false` if it is for another client.
+    pub(crate) fn take(&mut self, output: &embedded::Output, now: Moment) -> bool {
+        let later = now + self.round_trip / 2;
+        match output {
+            embedded::Output::Answer { connection, frame } => {
+                let Some((wire, socket)) = self.sockets.get(connection).copied() else {
+                    return false;
+                };
+                self.send(Transit::Answer(wire, socket, frame.clone()), later);
+            }
+            embedded::Output::Closed { connection } => {
+                let Some((wire, socket)) = self.sockets.remove(connection) else {
+                    return false;
+                };
+                self.send(Transit::Gone(wire, socket), later);
+            }
+        }
+        true
+    }
+
+    /// Puts something on its way to arrive at `at`, unless the path holds it up.
+    pub(crate) fn send(&mut self, transit: Transit, at: Moment) {
+        let wire = transit.wire();
+        let path = self.paths.get(&wire.0).copied().unwrap_or_default();
+        let (held, at) = match transit {
+            Transit::Dial(..) => (path.mute || path.deaf, at + path.late),
+            Transit::Request(..) => (path.mute, at),
+            Transit::Answer(..) | Transit::Gone(..) => {
+                let before = self.arrivals.entry(wire).or_default();
+                *before = (at + path.late).max(*before);
+                (path.deaf, *before)
+            }
+        };
+        if held {
+            self.held.push(transit);
+            return;
+        }
+        self.sent += 1;
+        self.transit.insert((at, self.sent), transit);
+    }
+
     fn machine(&mut self, wire: Wire) -> &mut Connection {
+        self.stirred.insert(wire);
         self.machines.entry(wire).or_insert_with(|| {
             let (broker, class) = wire;
             let host = format!("broker-{broker}.embedded").into();
@@ -155,9 +219,8 @@ impl Net {
         })
     }
 
-    fn send(&mut self, transit: Transit, at: Moment) {
-        self.sent += 1;
-        self.transit.insert((at, self.sent), transit);
+    fn machine_output(&mut self, wire: Wire) -> Option<Output> {
+        self.machines.get_mut(&wire)?.poll_output()
     }
 
     fn carry_out(
@@ -172,37 +235,20 @@ impl Net {
             Output::Resolve { .. } => {
                 let octet = u8::try_from(wire.0.0).unwrap();
                 let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, octet)), 9092);
-                self.machine(wire)
-                    .handle(Input::Resolved(Ok(vec![address])), draw, now);
+                self.feed(wire, Input::Resolved(Ok(vec![address])), draw, now);
             }
             Output::Dial { socket, .. } => {
                 self.dials.push((now, wire));
                 self.send(Transit::Dial(wire, socket), now + self.round_trip);
             }
             Output::Write { socket, bytes, .. } => {
-                let at = |(_, found): (&ConnectionId, &(Wire, SocketId))| *found == (wire, socket);
-                let id = self
-                    .sockets
-                    .iter()
-                    .find(|entry| at(*entry))
-                    .map(|(id, _)| *id);
                 let frame = bytes.slice(4..);
-                self.send(
-                    Transit::Request(id.unwrap(), frame),
-                    now + self.round_trip / 2,
-                );
+                let at = now + self.round_trip / 2;
+                self.send(Transit::Request(wire, socket, frame), at);
             }
-            Output::Close { socket } => {
-                self.sockets.retain(|id, found| {
-                    let keep = *found != (wire, socket);
-                    if !keep {
-                        cluster.disconnect(*id, now);
-                    }
-                    keep
-                });
-            }
+            Output::Close { socket } => self.close(wire, socket, cluster, now),
             Output::Completed(completion) => self.news.push_back(News::Completed(wire, completion)),
-            Output::Throttled { until } => self.news.push_back(News::Throttled(wire.0, until)),
+            Output::Throttled { until } => self.news.push_back(News::Throttled(wire, until)),
             Output::Event(Event::Transition { from, to, reason }) => {
                 self.transition(wire, from, to, &reason);
             }
@@ -213,72 +259,132 @@ impl Net {
         }
     }
 
-    fn transition(&mut self, wire: Wire, from: StateName, to: StateName, reason: &Reason) {
-        match (from, to) {
-            (_, StateName::Ready) => {
-                let versions = self.machine(wire).versions().unwrap();
-                let fetch = versions.highest(nearside::wire::ApiKey::Fetch).unwrap();
-                self.news.push_back(News::Ready(wire, fetch));
-            }
-            (StateName::Ready, _) => {
-                let idle = matches!(reason, Reason::Unused);
-                self.news.push_back(News::Lost(wire, idle));
-            }
-            (_, StateName::Backoff) => self.news.push_back(News::Failed(wire)),
-            (_, _) => {}
+    fn close(&mut self, wire: Wire, socket: SocketId, cluster: &mut Cluster, now: Moment) {
+        if let Some(id) = self.connection_of(wire, socket) {
+            self.sockets.remove(&id);
+            cluster.disconnect(id, now);
         }
+        // A dial under way is given up with its socket.
+        let dial =
+            |one: &Transit| matches!(one, Transit::Dial(of, at) if (*of, *at) == (wire, socket));
+        self.held.retain(|one| !dial(one));
+        self.transit.retain(|_, one| !dial(one));
+    }
+
+    fn connection_of(&self, wire: Wire, socket: SocketId) -> Option<ConnectionId> {
+        let mut sockets = self.sockets.iter();
+        let found = sockets.find(|(_, of)| **of == (wire, socket));
+        found.map(|(id, _)| *id)
+    }
+
+    fn transition(&mut self, wire: Wire, from: StateName, to: StateName, reason: &Reason) {
+        let (before, link) = (link_of(from), link_of(to));
+        let change = change_of(before, link, reason);
+        if before == link && change.is_none() {
+            return;
+        }
+        let versions = self.machines.get(&wire).and_then(Connection::versions);
+        let fetch_version = versions.and_then(|known| known.highest(nearside::wire::ApiKey::Fetch));
+        self.news.push_back(News::Link(LinkNews {
+            wire,
+            link,
+            change,
+            fetch_version,
+        }));
     }
 
     fn arrive(&mut self, transit: Transit, cluster: &mut Cluster, draw: Draw, now: Moment) {
         match transit {
-            Transit::Dial(wire, socket) => match cluster.connect(wire.0, now) {
-                Ok(id) => {
-                    self.sockets.insert(id, (wire, socket));
-                    let input = Input::Dialed {
-                        socket,
-                        result: Ok(()),
-                    };
-                    self.machine(wire).handle(input, draw, now);
+            Transit::Dial(wire, socket) => self.dial(wire, socket, cluster, draw, now),
+            Transit::Request(wire, socket, frame) => {
+                // What is written to a connection that the other side has closed is lost.
+                if let Some(id) = self.connection_of(wire, socket) {
+                    cluster.deliver(id, frame, now);
                 }
-                Err(ConnectError::Refused) => {
-                    let input = Input::Dialed {
-                        socket,
-                        result: Err("refused".to_owned()),
-                    };
-                    self.machine(wire).handle(input, draw, now);
-                }
-                Err(ConnectError::Silent) => {}
-            },
-            Transit::Request(id, frame) => cluster.deliver(id, frame, now),
+            }
             Transit::Answer(wire, socket, frame) => {
-                self.machine(wire)
-                    .handle(Input::Frame { socket, frame }, draw, now);
+                self.feed(wire, Input::Frame { socket, frame }, draw, now);
             }
-            Transit::Gone(wire, socket) => {
-                let reason = "closed by the broker".to_owned();
-                let lost = Input::Lost {
-                    socket,
-                    written: u64::MAX,
-                    reason,
-                };
-                self.machine(wire).handle(lost, draw, now);
-            }
+            Transit::Gone(wire, socket) => self.lose(wire, socket, "closed", draw, now),
         }
     }
 
-    fn answer(&mut self, output: embedded::Output, now: Moment) {
-        let later = now + self.round_trip / 2;
-        match output {
-            embedded::Output::Answer { connection, frame } => {
-                if let Some((wire, socket)) = self.sockets.get(&connection).copied() {
-                    self.send(Transit::Answer(wire, socket, frame), later);
-                }
+    fn dial(
+        &mut self,
+        wire: Wire,
+        socket: SocketId,
+        cluster: &mut Cluster,
+        draw: Draw,
+        now: Moment,
+    ) {
+        let refused = self.paths.get(&wire.0).is_some_and(|path| path.refused);
+        let connected = match refused {
+            true => Err(ConnectError::Refused),
+            false => cluster.connect(wire.0, now),
+        };
+        let result = match connected {
+            Ok(id) => {
+                self.sockets.insert(id, (wire, socket));
+                Ok(())
             }
-            embedded::Output::Closed { connection } => {
-                if let Some((wire, socket)) = self.sockets.remove(&connection) {
-                    self.send(Transit::Gone(wire, socket), later);
-                }
-            }
+            Err(ConnectError::Refused) => Err("refused".to_owned()),
+            Err(ConnectError::Silent) => return,
+        };
+        self.feed(wire, Input::Dialed { socket, result }, draw, now);
+    }
+
+    pub(crate) fn lose(
+        &mut self,
+        wire: Wire,
+        socket: SocketId,
+        why: &str,
+        draw: Draw,
+        now: Moment,
+    ) {
+        let lost = Input::Lost {
+            socket,
+            written: u64::MAX,
+            reason: why.to_owned(),
+        };
+        self.feed(wire, lost, draw, now);
+    }
+}
+
+impl Transit {
+    pub(crate) fn wire(&self) -> Wire {
+        match self {
+            Self::Dial(wire, _)
+            | Self::Request(wire, ..)
+            | Self::Answer(wire, ..)
+            | Self::Gone(wire, _) => *wire,
         }
+    }
+}
+
+/// How a connection's state looks to a route.
+fn link_of(state: StateName) -> Link {
+    match state {
+        StateName::Ready | StateName::Reauth => Link::Ready,
+        StateName::Resolving
+        | StateName::Connecting
+        | StateName::Tls
+        | StateName::VersionsPre
+        | StateName::Handshake
+        | StateName::Authenticate
+        | StateName::VersionsPost => Link::Dialling,
+        StateName::Idle | StateName::Draining | StateName::Backoff | StateName::Closed => {
+            Link::Down
+        }
+    }
+}
+
+/// The change routes hear of; an idle close is none.
+fn change_of(from: Link, to: Link, reason: &Reason) -> Option<LinkChange> {
+    let idle = matches!(reason, Reason::Unused | Reason::Drain(_));
+    match (from, to) {
+        (Link::Dialling | Link::Down, Link::Ready) => Some(LinkChange::Ready),
+        (Link::Ready, Link::Down) => (!idle).then_some(LinkChange::Lost),
+        (Link::Dialling, Link::Down) => Some(LinkChange::Failed),
+        (Link::Ready, _) | (Link::Down | Link::Dialling, _) => None,
     }
 }
