@@ -49,7 +49,6 @@ const KIP_848: &str = "the consumer group protocol of KIP-848";
 const TRANSACTIONS: &str = "exactly-once processing";
 const DEAD_LETTERS: &str = "dead letters and parking";
 const ORDERINGS: &str = "ordering by key and unordered handling";
-const COOLDOWNS: &str = "cooldowns of a length of your own per reason";
 const BUFFERS: &str = "socket buffers of a size of your own";
 const COLD: &str = "the cold set of idle partitions";
 const ADMIN: &str = "the admin server";
@@ -112,16 +111,6 @@ pub(super) const UNBUILT: &[Unbuilt] = &[
         "skipping of damaged batches",
     ),
     unbuilt("wire.strict", &["false"], "the strict decoder"),
-    unbuilt("route.cooldown.transport.ms", &["1000"], COOLDOWNS),
-    unbuilt("route.cooldown.not_replica.ms", &["1000"], COOLDOWNS),
-    unbuilt("route.cooldown.storage.ms", &["30000"], COOLDOWNS),
-    unbuilt("route.cooldown.unknown_code.ms", &["30000"], COOLDOWNS),
-    unbuilt("route.cooldown.range.ms", &["5000"], COOLDOWNS),
-    unbuilt("route.cooldown.slow.ms", &["10000"], COOLDOWNS),
-    unbuilt("route.cooldown.server_error.ms", &["10000"], COOLDOWNS),
-    unbuilt("route.cooldown.corruption.ms", &[], COOLDOWNS),
-    unbuilt("route.cooldown.authorization.ms", &[], COOLDOWNS),
-    unbuilt("route.cooldown.version.ms", &[], COOLDOWNS),
     unbuilt("ordering", &["partition"], ORDERINGS),
     unbuilt("concurrency", &["1"], ORDERINGS),
     unbuilt("key.lanes", &["64"], ORDERINGS),

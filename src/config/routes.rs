@@ -83,6 +83,26 @@ section! {
         "route.cooldown.policy" policy: CooldownPolicy = CooldownPolicy::Exponential;
         /// Longest cooldown.
         "route.cooldown.max.ms" max: Duration = ms(300_000);
+        /// First cooldown after a refused, reset or timed out connection.
+        "route.cooldown.transport.ms" transport: Duration = ms(1_000);
+        /// First cooldown of a broker that says it is no replica.
+        "route.cooldown.not_replica.ms" not_replica: Duration = ms(1_000);
+        /// First cooldown after a failed log directory.
+        "route.cooldown.storage.ms" storage: Duration = ms(30_000);
+        /// First cooldown after a code this client does not know.
+        "route.cooldown.unknown_code.ms" unknown_code: Duration = ms(30_000);
+        /// First cooldown of a replica that does not have the offset.
+        "route.cooldown.range.ms" range: Duration = ms(5_000);
+        /// First cooldown of a replica that lost a hedge or stands still.
+        "route.cooldown.slow.ms" slow: Duration = ms(10_000);
+        /// First cooldown after three unknown server errors.
+        "route.cooldown.server_error.ms" server_error: Duration = ms(10_000);
+        /// Cooldown of a replica with a damaged copy; the longest one unless given.
+        "route.cooldown.corruption.ms" corruption: Option<Duration> = None;
+        /// Cooldown of a replica that alone refuses the topic; the longest one unless given.
+        "route.cooldown.authorization.ms" authorization: Option<Duration> = None;
+        /// Cooldown of a broker too old to serve followers; the longest one unless given.
+        "route.cooldown.version.ms" version: Option<Duration> = None;
         /// Healthy reading after which cooldowns start small again.
         "route.cooldown.reset.ms" reset: Duration = ms(60_000);
         /// Partitions in trouble that open a broker's breaker.

@@ -12,7 +12,7 @@ use super::{Acks, AssignmentRack, Compression, Config};
 use crate::backoff::Backoff;
 use crate::ids::{GroupId, Rack};
 use crate::records::{self, ReadSettings};
-use crate::routing::FollowHints;
+use crate::routing::{CooldownBases, FollowHints};
 use crate::wire::api::Isolation;
 use crate::{cluster, group, handler, offsets, producer, routing, wire};
 
@@ -120,6 +120,18 @@ impl Config {
             lease_stop_factor: routes.lease_stop.get(),
             cooldown_policy: cooldown.policy,
             cooldown_max: cooldown.max,
+            cooldown_bases: CooldownBases {
+                transport: cooldown.transport,
+                not_replica: cooldown.not_replica,
+                storage: cooldown.storage,
+                unknown_code: cooldown.unknown_code,
+                range: cooldown.range,
+                slow: cooldown.slow,
+                server_error: cooldown.server_error,
+                corruption: cooldown.corruption,
+                authorization: cooldown.authorization,
+                version: cooldown.version,
+            },
             cooldown_reset: cooldown.reset,
             pending_max: routes.hint_pending,
             connect_grace: routes.connect_grace,
@@ -169,6 +181,7 @@ impl Config {
             breaker_ratio: cooldown.breaker_ratio.0,
             breaker_window: cooldown.breaker_window,
             breaker_readmit_ratio: cooldown.readmit_ratio.0,
+            cooldown_base: cooldown.transport,
             cooldown_max: cooldown.max,
             ..routing::broker::Settings::default()
         }
@@ -364,6 +377,9 @@ mod tests {
             ("route.lease.stop.factor", "3"),
             ("route.assignment.rack", "none"),
             ("route.hint.endpoints", "known_hosts:.kafka.example"),
+            ("route.cooldown.storage.ms", "7000"),
+            ("route.cooldown.version.ms", "9000"),
+            ("route.cooldown.transport.ms", "200"),
             ("max.poll.records", "10"),
             ("handler.deadline.ms", "0"),
             ("memory.budget.bytes", "64000000"),
@@ -371,6 +387,10 @@ mod tests {
         .unwrap();
         assert_eq!(config.route_settings().client_rack, Some("a".into()));
         assert_eq!(config.route_settings().lease_stop_factor, 3);
+        let bases = config.route_settings().cooldown_bases;
+        assert_eq!(bases.storage, Duration::from_secs(7));
+        assert_eq!(bases.version, Some(Duration::from_secs(9)));
+        assert_eq!(bases.transport, config.broker_settings().cooldown_base);
         assert_eq!(config.broker_settings().max_bytes, i32::MAX);
         assert_eq!(config.group_settings("g").rack, None);
         assert_eq!(config.metadata_settings().hint_suffixes, [".kafka.example"]);

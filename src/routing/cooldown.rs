@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::settings::{CooldownPolicy, Settings};
+use super::settings::{CooldownBases, CooldownPolicy, Settings};
 use crate::ids::{BrokerId, Draw, Moment, Offset};
 
 /// Why a replica cools for a partition.
@@ -35,8 +35,8 @@ pub enum Fault {
 enum Growth {
     /// From this base, doubling.
     Doubling(Duration),
-    /// Always the maximum.
-    Flat,
+    /// Always the same; the maximum unless given.
+    Flat(Option<Duration>),
 }
 
 impl Fault {
@@ -75,13 +75,18 @@ impl Fault {
         matches!(self, Self::Transport | Self::Slow)
     }
 
-    const fn growth(self) -> Growth {
+    const fn growth(self, bases: &CooldownBases) -> Growth {
         match self {
-            Self::Transport | Self::NotReplica => Growth::Doubling(Duration::from_secs(1)),
-            Self::Storage | Self::UnknownCode => Growth::Doubling(Duration::from_secs(30)),
-            Self::Range => Growth::Doubling(Duration::from_secs(5)),
-            Self::Slow | Self::ServerError => Growth::Doubling(Duration::from_secs(10)),
-            Self::Corruption | Self::Authorization | Self::Version => Growth::Flat,
+            Self::Transport => Growth::Doubling(bases.transport),
+            Self::NotReplica => Growth::Doubling(bases.not_replica),
+            Self::Storage => Growth::Doubling(bases.storage),
+            Self::UnknownCode => Growth::Doubling(bases.unknown_code),
+            Self::Range => Growth::Doubling(bases.range),
+            Self::Slow => Growth::Doubling(bases.slow),
+            Self::ServerError => Growth::Doubling(bases.server_error),
+            Self::Corruption => Growth::Flat(bases.corruption),
+            Self::Authorization => Growth::Flat(bases.authorization),
+            Self::Version => Growth::Flat(bases.version),
         }
     }
 }
@@ -233,16 +238,20 @@ fn length(fault: Fault, step: u32, settings: &Settings, draw: Draw) -> Duration 
     if settings.cooldown_policy == CooldownPolicy::Fixed {
         return max;
     }
-    match fault.growth() {
-        Growth::Flat => max,
+    match fault.growth(&settings.cooldown_bases) {
+        Growth::Flat(given) => given.map_or(max, |given| given.clamp(SHORTEST, max.max(SHORTEST))),
         Growth::Doubling(base) => {
             let plain = base
+                .max(SHORTEST)
                 .saturating_mul(2_u32.saturating_pow(step.min(31)))
                 .min(max);
             plain.mul_f64(draw.uniform(0.5, 1.0))
         }
     }
 }
+
+/// A cooldown without any length would retry a broken broker within the same moment.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
 mod tests {
@@ -279,6 +288,30 @@ mod tests {
         for fault in [Fault::Corruption, Fault::Authorization, Fault::Version] {
             let until = Ledger::default().start(B, fault, &settings(), Draw(1), Moment::ZERO);
             assert_eq!(until, Moment::from_ms(300_000));
+        }
+    }
+
+    #[test]
+    fn a_length_of_your_own_is_kept_within_the_maximum() {
+        let own = Settings {
+            cooldown_bases: CooldownBases {
+                storage: Duration::from_secs(2),
+                slow: Duration::from_secs(900),
+                version: Some(Duration::from_secs(7)),
+                corruption: Some(Duration::from_secs(900)),
+                ..CooldownBases::default()
+            },
+            ..settings()
+        };
+        let length = |fault, draw| {
+            let until = Ledger::default().start(B, fault, &own, Draw(draw), Moment::ZERO);
+            until.as_ms()
+        };
+        assert_eq!(length(Fault::Storage, 0), 1_000);
+        assert_eq!(length(Fault::Slow, 0), 150_000);
+        for draw in [0, u64::MAX] {
+            assert_eq!(length(Fault::Version, draw), 7_000);
+            assert_eq!(length(Fault::Corruption, draw), 300_000);
         }
     }
 

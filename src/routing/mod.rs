@@ -57,6 +57,6 @@ pub use lease::{Hold, Lease};
 pub use marks::{Lag, Watermarks};
 pub use output::{Count, Delivery, Demand, Output, Resolve};
 pub use route::Route;
-pub use settings::{CooldownPolicy, FollowHints, IsrPolicy, RefugePolicy, Settings};
+pub use settings::{CooldownBases, CooldownPolicy, FollowHints, IsrPolicy, RefugePolicy, Settings};
 pub use stamp::{Gate, HedgeId, Kind, Lane, ProbeId, Role, Stamp};
 pub use state::{Position, Probe, State, Until, Why, Wish};

@@ -56,6 +56,49 @@ pub enum CooldownPolicy {
     Fixed,
 }
 
+/// `route.cooldown.<reason>.ms`: the first cooldown of each reason, from which the next ones double
+/// up to `route.cooldown.max.ms`. The last three do not grow; unless given they last the maximum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CooldownBases {
+    /// Default 1 s.
+    pub transport: Duration,
+    /// Default 1 s.
+    pub not_replica: Duration,
+    /// Default 30 s.
+    pub storage: Duration,
+    /// Default 30 s.
+    pub unknown_code: Duration,
+    /// Default 5 s.
+    pub range: Duration,
+    /// Default 10 s.
+    pub slow: Duration,
+    /// Default 10 s.
+    pub server_error: Duration,
+    /// Default the maximum.
+    pub corruption: Option<Duration>,
+    /// Default the maximum.
+    pub authorization: Option<Duration>,
+    /// Default the maximum.
+    pub version: Option<Duration>,
+}
+
+impl Default for CooldownBases {
+    fn default() -> Self {
+        Self {
+            transport: Duration::from_secs(1),
+            not_replica: Duration::from_secs(1),
+            storage: Duration::from_secs(30),
+            unknown_code: Duration::from_secs(30),
+            range: Duration::from_secs(5),
+            slow: Duration::from_secs(10),
+            server_error: Duration::from_secs(10),
+            corruption: None,
+            authorization: None,
+            version: None,
+        }
+    }
+}
+
 /// Everything the route machine may be told. `Default` is routing.md 17.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default)]
@@ -86,6 +129,8 @@ pub struct Settings {
     pub cooldown_policy: CooldownPolicy,
     /// `route.cooldown.max.ms`, default 5 min.
     pub cooldown_max: Duration,
+    /// `route.cooldown.<reason>.ms`.
+    pub cooldown_bases: CooldownBases,
     /// `route.cooldown.reset.ms`, default 60 s of healthy reading.
     pub cooldown_reset: Duration,
     /// `route.hint.pending.max.ms`, default 30 s.
@@ -179,6 +224,7 @@ impl Default for Settings {
             lease_stop_factor: 2,
             cooldown_policy: CooldownPolicy::default(),
             cooldown_max: Duration::from_secs(300),
+            cooldown_bases: CooldownBases::default(),
             cooldown_reset: Duration::from_secs(60),
             pending_max: Duration::from_secs(30),
             connect_grace: Duration::from_millis(250),

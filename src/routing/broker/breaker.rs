@@ -181,7 +181,8 @@ impl Breaker {
 
     /// Opens, or opens again one step higher on the transport ladder.
     fn open(&mut self, settings: &Settings, draw: Draw, now: Moment) {
-        let plain = Duration::from_secs(1).saturating_mul(2_u32.saturating_pow(self.step.min(31)));
+        let steps = 2_u32.saturating_pow(self.step.min(31));
+        let plain = settings.cooldown_base.max(STEP_MIN).saturating_mul(steps);
         let length = plain
             .min(settings.cooldown_max)
             .mul_f64(draw.uniform(0.5, 1.0));
@@ -234,6 +235,8 @@ fn order(partition: &TopicPartition) -> u64 {
 
 /// The ratio alone opens the breaker from so many partitions on.
 const RATIO_MIN: usize = 2;
+/// No ladder starts below this.
+const STEP_MIN: Duration = Duration::from_millis(1);
 /// So many failures within the window end a readmission.
 const READMIT_FAILURES: usize = 2;
 

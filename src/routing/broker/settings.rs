@@ -46,6 +46,8 @@ pub struct Settings {
     pub breaker_readmit_ratio: f64,
     /// Clean time after the last permit until the breaker closes, 60 s.
     pub breaker_clean: Duration,
+    /// `route.cooldown.transport.ms`: first step of the breaker's dial ladder, default 1 s.
+    pub cooldown_base: Duration,
     /// `route.cooldown.max.ms`: cap of the breaker's dial ladder, default 5 min.
     pub cooldown_max: Duration,
 }
@@ -71,6 +73,7 @@ impl Default for Settings {
             breaker_window: Duration::from_secs(5),
             breaker_readmit_ratio: 0.10,
             breaker_clean: Duration::from_secs(60),
+            cooldown_base: Duration::from_secs(1),
             cooldown_max: Duration::from_secs(300),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::routing::event::{Event, RoutingChange};
 use crate::routing::output::{Count, Demand, Output, Resolve};
-use crate::routing::stamp::Gate;
+use crate::routing::stamp::{Gate, Role};
 
 /// One output on one line: everything the machine decided in it, no record bytes.
 pub(super) fn describe(output: &Output) -> String {
@@ -73,6 +73,10 @@ fn describe_event(event: &Event) -> String {
         Event::Truncated { from, to, epochs } => {
             format!("truncated {from} to {to} epochs {epochs:?}")
         }
+        Event::CaughtUp { with, end } => match with {
+            Role::Leader => format!("caught_up_with_leader {end}"),
+            Role::Follower => format!("caught_up_with_replica {end}"),
+        },
         Event::CorruptBatch { offset } => format!("corrupt_batch {offset}"),
         Event::Refused { code } => format!("refused {}", code.0),
         Event::Halted => "halted".to_owned(),
