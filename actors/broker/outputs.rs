@@ -44,48 +44,16 @@ impl BrokerLink {
             }
             Output::Hangup(class) => self.hang_up(wire_class(class)),
             Output::Dial(class) => self.dial(wire_class(class)),
-            Output::Row {
-                partition,
-                stamp,
-                row,
-                inconclusive,
-            } => {
-                self.to_routes.push((
-                    partition,
-                    routing::Input::Row {
-                        stamp,
-                        row,
-                        inconclusive,
-                    },
-                ));
-            }
-            Output::Drained { partition, stamp } => {
+            Output::Row { .. }
+            | Output::Drained { .. }
+            | Output::ProbeRow { .. }
+            | Output::ProbeFailed { .. }
+            | Output::HedgeRow { .. }
+            | Output::HedgeFailed { .. }
+            | Output::Permit(_) => {
+                let broker = self.broker_id();
                 self.to_routes
-                    .push((partition, routing::Input::Drained { stamp }));
-            }
-            Output::ProbeRow {
-                partition,
-                stamp,
-                row,
-            } => {
-                self.to_routes
-                    .push((partition, routing::Input::ProbeRow { stamp, row }));
-            }
-            Output::ProbeFailed { partition, stamp } => {
-                self.to_routes
-                    .push((partition, routing::Input::ProbeFailed { stamp }));
-            }
-            Output::HedgeRow {
-                partition,
-                stamp,
-                row,
-            } => {
-                self.to_routes
-                    .push((partition, routing::Input::HedgeRow { stamp, row }));
-            }
-            Output::HedgeFailed { partition, stamp } => {
-                self.to_routes
-                    .push((partition, routing::Input::HedgeFailed { stamp }));
+                    .extend(broker.and_then(|id| output.for_route(id)));
             }
             Output::Silence { class, silent } => {
                 self.broadcast(BrokerNews::Silence { class, silent });
@@ -98,12 +66,6 @@ impl BrokerLink {
                 self.to_metadata.post(Need::Refresh { partitions, reason });
             }
             Output::Breaker(breaker) => self.broadcast(BrokerNews::Breaker(breaker)),
-            Output::Permit(partition) => {
-                if let Some(broker) = self.broker_id() {
-                    self.to_routes
-                        .push((partition, routing::Input::Readmitted { broker }));
-                }
-            }
             Output::V10(dropped) => self.broadcast(BrokerNews::V10(dropped)),
             Output::Count(count) => self.count(count),
         }

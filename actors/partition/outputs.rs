@@ -7,51 +7,31 @@ use super::{PartitionActor, open};
 use crate::actors::handler::HostRequest;
 use crate::actors::metadata::Need;
 use crate::fleet::{Event, RouteChange};
-use crate::ids::BrokerId;
 use crate::records::BatchError;
-use crate::routing::{self, Count, Delivery, Output};
+use crate::routing::{self, Count, Delivery, Output, broker};
 use crate::wire::ErrorCode;
 
 impl PartitionActor {
     /// Performs one output. Nothing is decided here.
     pub(super) fn carry_out(&mut self, output: Output, ctx: &mut Context<Self>) {
-        use routing::broker::Input as Link;
         let partition = self.partition.clone();
         match output {
-            Output::Want(demand) => {
-                self.ask(demand.stamp.broker, Link::Want { partition, demand });
+            Output::Want(_)
+            | Output::Withdraw { .. }
+            | Output::Drain { .. }
+            | Output::Probe { .. }
+            | Output::CancelProbe { .. }
+            | Output::Hedge { .. }
+            | Output::CancelHedge { .. }
+            | Output::Dial { .. }
+            | Output::DropLane { .. }
+            | Output::Cooling { .. } => {
+                if let Some((broker, input)) = broker::Input::of_route(partition, &output) {
+                    self.thread.ask_link(broker, input);
+                }
             }
-            Output::Withdraw { broker, lane } => {
-                self.ask(broker, Link::Withdraw { partition, lane });
-            }
-            Output::Drain { broker, lane } => self.ask(broker, Link::Drain { partition, lane }),
-            Output::Probe { question, wish: _ } => {
-                self.ask(
-                    question.stamp.broker,
-                    Link::Probe {
-                        partition,
-                        question,
-                    },
-                );
-            }
-            Output::CancelProbe { broker } => self.ask(broker, Link::CancelProbe { partition }),
-            Output::Hedge { question } => {
-                self.ask(
-                    question.stamp.broker,
-                    Link::Hedge {
-                        partition,
-                        question,
-                    },
-                );
-            }
-            Output::CancelHedge { broker } => self.ask(broker, Link::CancelHedge { partition }),
             // No route asks for samples yet.
             Output::Sample { generation: _ } => {}
-            Output::Dial { broker, class } => self.ask(broker, Link::Dial(class)),
-            Output::DropLane { broker } => self.ask(broker, Link::DropLane),
-            Output::Cooling { broker, fault } => {
-                self.ask(broker, Link::Cooling { partition, fault });
-            }
             Output::Refresh(reason) => {
                 self.thread
                     .ask_metadata(Need::of_route(partition, reason, self.route.leadership()))
@@ -85,10 +65,6 @@ impl PartitionActor {
             Output::Event(event) => self.tell(event, ctx),
             Output::Count(count) => self.count(count),
         }
-    }
-
-    fn ask(&self, broker: BrokerId, input: routing::broker::Input) {
-        self.thread.ask_link(broker, input);
     }
 
     fn question(&self, ask: Ask) {

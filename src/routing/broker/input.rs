@@ -1,10 +1,10 @@
 //! What can happen at the link to one broker.
 
 use super::output::Ticket;
-use crate::ids::{Moment, TopicPartition};
+use crate::ids::{BrokerId, Moment, TopicPartition};
 use crate::routing::cooldown::Fault;
 use crate::routing::facts::Class;
-use crate::routing::output::Demand;
+use crate::routing::output::{self, Demand};
 use crate::routing::stamp::Lane;
 use crate::wire::api::fetch::Response;
 
@@ -105,4 +105,52 @@ pub enum Input {
     Close,
     /// A deadline passed.
     Tick,
+}
+
+impl Input {
+    /// What the output of a route asks of a link, and of whose; `None` if it is for others.
+    pub fn of_route(
+        partition: TopicPartition,
+        output: &output::Output,
+    ) -> Option<(BrokerId, Self)> {
+        use output::Output;
+        match *output {
+            Output::Want(demand) => Some((demand.stamp.broker, Self::Want { partition, demand })),
+            Output::Withdraw { broker, lane } => Some((broker, Self::Withdraw { partition, lane })),
+            Output::Drain { broker, lane } => Some((broker, Self::Drain { partition, lane })),
+            Output::Probe { question, wish: _ } => {
+                let broker = question.stamp.broker;
+                Some((
+                    broker,
+                    Self::Probe {
+                        partition,
+                        question,
+                    },
+                ))
+            }
+            Output::CancelProbe { broker } => Some((broker, Self::CancelProbe { partition })),
+            Output::Hedge { question } => {
+                let broker = question.stamp.broker;
+                Some((
+                    broker,
+                    Self::Hedge {
+                        partition,
+                        question,
+                    },
+                ))
+            }
+            Output::CancelHedge { broker } => Some((broker, Self::CancelHedge { partition })),
+            Output::Dial { broker, class } => Some((broker, Self::Dial(class))),
+            Output::DropLane { broker } => Some((broker, Self::DropLane)),
+            Output::Cooling { broker, fault } => Some((broker, Self::Cooling { partition, fault })),
+            Output::Refresh(_)
+            | Output::Sample { .. }
+            | Output::Resolve { .. }
+            | Output::Validate { .. }
+            | Output::Deliver(_)
+            | Output::Truncate { .. }
+            | Output::Event(_)
+            | Output::Count(_) => None,
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! What the link to one broker asks its host to do.
 
 use crate::cluster::{HintLot, Reason};
-use crate::ids::TopicPartition;
+use crate::ids::{BrokerId, TopicPartition};
 use crate::routing::facts::{Breaker, Class};
+use crate::routing::input::Input;
 use crate::routing::stamp::{Gate, Lane, Stamp};
 use crate::wire::api::fetch::{Request, Row};
 
@@ -105,6 +106,56 @@ pub enum Output {
     V10(bool),
     /// Something worth counting.
     Count(Count),
+}
+
+impl Output {
+    /// The route it is for and what that is to hear, `broker` being the broker of the machine;
+    /// `None` if it is for the host.
+    pub fn for_route(self, broker: BrokerId) -> Option<(TopicPartition, Input)> {
+        match self {
+            Self::Row {
+                partition,
+                stamp,
+                row,
+                inconclusive,
+            } => {
+                let input = Input::Row {
+                    stamp,
+                    row,
+                    inconclusive,
+                };
+                Some((partition, input))
+            }
+            Self::Drained { partition, stamp } => Some((partition, Input::Drained { stamp })),
+            Self::ProbeRow {
+                partition,
+                stamp,
+                row,
+            } => Some((partition, Input::ProbeRow { stamp, row })),
+            Self::ProbeFailed { partition, stamp } => {
+                Some((partition, Input::ProbeFailed { stamp }))
+            }
+            Self::HedgeRow {
+                partition,
+                stamp,
+                row,
+            } => Some((partition, Input::HedgeRow { stamp, row })),
+            Self::HedgeFailed { partition, stamp } => {
+                Some((partition, Input::HedgeFailed { stamp }))
+            }
+            Self::Permit(partition) => Some((partition, Input::Readmitted { broker })),
+            Self::Send { .. }
+            | Self::Hangup(_)
+            | Self::Dial(_)
+            | Self::Silence { .. }
+            | Self::Quiet(_)
+            | Self::Leadership(_)
+            | Self::Refresh { .. }
+            | Self::Breaker(_)
+            | Self::V10(_)
+            | Self::Count(_) => None,
+        }
+    }
 }
 
 /// Names one Fetch of one broker machine.

@@ -106,50 +106,20 @@ impl Rig {
 
     fn on_route(&mut self, partition: TopicPartition, output: &Output) {
         match *output {
-            Output::Want(demand) => {
-                self.link_input(
-                    demand.stamp.broker,
-                    broker::Input::Want { partition, demand },
-                );
-            }
-            Output::Withdraw { broker, lane } => {
-                self.link_input(broker, broker::Input::Withdraw { partition, lane });
-            }
-            Output::Drain { broker, lane } => {
-                self.link_input(broker, broker::Input::Drain { partition, lane });
-            }
-            Output::Probe { question, .. } => {
-                let broker = question.stamp.broker;
-                self.link_input(
-                    broker,
-                    broker::Input::Probe {
-                        partition,
-                        question,
-                    },
-                );
-            }
-            Output::CancelProbe { broker } => {
-                self.link_input(broker, broker::Input::CancelProbe { partition });
-            }
-            Output::Hedge { question } => {
-                let broker = question.stamp.broker;
-                self.link_input(
-                    broker,
-                    broker::Input::Hedge {
-                        partition,
-                        question,
-                    },
-                );
-            }
-            Output::CancelHedge { broker } => {
-                self.link_input(broker, broker::Input::CancelHedge { partition });
+            Output::Want(_)
+            | Output::Withdraw { .. }
+            | Output::Drain { .. }
+            | Output::Probe { .. }
+            | Output::CancelProbe { .. }
+            | Output::Hedge { .. }
+            | Output::CancelHedge { .. }
+            | Output::Dial { .. }
+            | Output::DropLane { .. }
+            | Output::Cooling { .. } => {
+                let (broker, input) = broker::Input::of_route(partition, output).unwrap();
+                self.link_input(broker, input);
             }
             Output::Sample { .. } => {}
-            Output::Dial { broker, class } => self.link_input(broker, broker::Input::Dial(class)),
-            Output::DropLane { broker } => self.link_input(broker, broker::Input::DropLane),
-            Output::Cooling { broker, fault } => {
-                self.link_input(broker, broker::Input::Cooling { partition, fault });
-            }
             Output::Refresh(reason) => self.refresh(partition, reason),
             Output::Validate { .. } | Output::Resolve { .. } => self.question(partition, output),
             Output::Deliver(_) | Output::Truncate { .. } | Output::Event(_) | Output::Count(_) => {}
@@ -175,43 +145,15 @@ impl Rig {
                     .hang_up((broker, wire_class(class)), &mut self.cluster, draw, now);
             }
             broker::Output::Dial(class) => self.hello((broker, wire_class(class))),
-            broker::Output::Row {
-                partition,
-                stamp,
-                row,
-                inconclusive,
-            } => {
-                self.route_input(
-                    &partition,
-                    Input::Row {
-                        stamp,
-                        row,
-                        inconclusive,
-                    },
-                );
-            }
-            broker::Output::Drained { partition, stamp } => {
-                self.route_input(&partition, Input::Drained { stamp });
-            }
-            broker::Output::ProbeRow {
-                partition,
-                stamp,
-                row,
-            } => {
-                self.route_input(&partition, Input::ProbeRow { stamp, row });
-            }
-            broker::Output::ProbeFailed { partition, stamp } => {
-                self.route_input(&partition, Input::ProbeFailed { stamp });
-            }
-            broker::Output::HedgeRow {
-                partition,
-                stamp,
-                row,
-            } => {
-                self.route_input(&partition, Input::HedgeRow { stamp, row });
-            }
-            broker::Output::HedgeFailed { partition, stamp } => {
-                self.route_input(&partition, Input::HedgeFailed { stamp });
+            broker::Output::Row { .. }
+            | broker::Output::Drained { .. }
+            | broker::Output::ProbeRow { .. }
+            | broker::Output::ProbeFailed { .. }
+            | broker::Output::HedgeRow { .. }
+            | broker::Output::HedgeFailed { .. }
+            | broker::Output::Permit(_) => {
+                let (partition, input) = output.for_route(broker).unwrap();
+                self.route_input(&partition, input);
             }
             broker::Output::Silence { class, silent } => {
                 self.brokers.entry(broker).set_silent(class, silent);
@@ -232,9 +174,6 @@ impl Rig {
                 }
             }
             broker::Output::Breaker(view) => self.on_breaker(broker, view),
-            broker::Output::Permit(partition) => {
-                self.route_input(&partition, Input::Readmitted { broker });
-            }
             broker::Output::V10(v10) => self.on_v10(broker, v10),
             broker::Output::Count(count) => self.link_counts.push((broker, count)),
         }
