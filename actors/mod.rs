@@ -16,6 +16,7 @@ mod placement;
 mod spawn;
 mod supervise;
 mod telemetry;
+mod trace;
 
 #[cfg(feature = "cli")]
 pub(crate) use clock::{Clock, unix_ms};

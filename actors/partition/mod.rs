@@ -30,9 +30,11 @@ use self::open::Opening;
 use super::handler::HostRequest;
 use super::supervise::{DeathWatch, Watched, guarded, on_purpose};
 use super::telemetry::PartitionStatus;
+use super::trace::{ThreadTrace, Tracer, note};
 use crate::fleet::Event;
-use crate::ids::{AssignmentEpoch, Incarnation, LeaderEpoch, Offset, TopicPartition};
+use crate::ids::{AssignmentEpoch, Draw, Incarnation, LeaderEpoch, Moment, Offset, TopicPartition};
 use crate::records::BatchError;
+use crate::routing::trace::Taken;
 use crate::routing::{self, Route};
 
 /// Hosts the route of one partition.
@@ -50,6 +52,7 @@ pub(crate) struct PartitionActor {
     owed: VecDeque<routing::Input>,
     /// Set once a revoke began: nothing is fetched any more.
     draining: bool,
+    tracer: Option<Tracer>,
 }
 
 /// What a partition actor is made of.
@@ -67,6 +70,7 @@ impl PartitionActor {
     /// An actor that takes the partition up where its cell stands.
     pub(crate) fn new(parts: Parts) -> Self {
         let route = Route::new(Arc::clone(&parts.thread.routing));
+        let tracer = parts.thread.trace.as_ref().map(ThreadTrace::tracer);
         Self {
             assignment: parts.cell.assignment(),
             partition: parts.partition,
@@ -79,6 +83,7 @@ impl PartitionActor {
             watch: parts.watch,
             owed: VecDeque::from([routing::Input::Assigned(parts.assigned)]),
             draining: false,
+            tracer,
         }
     }
 
@@ -88,15 +93,32 @@ impl PartitionActor {
         while let Some(input) = self.owed.pop_front() {
             let indexing = matches!(input, routing::Input::Indexed(_));
             let (now, draw) = (self.thread.now(), self.thread.entropy.draw());
+            let mut taken = self.begin_trace(&input, draw, now);
             self.route
                 .handle(input, &self.thread.brokers.borrow(), draw, now);
             self.follow_position(indexing);
             while let Some(output) = self.route.poll_output() {
+                note(&mut taken, &output);
                 self.carry_out(output, ctx);
             }
+            self.end_trace(taken);
         }
         self.set_deadline();
         self.publish_status();
+    }
+
+    fn begin_trace(&mut self, input: &routing::Input, draw: Draw, now: Moment) -> Option<Taken> {
+        let (tracer, trace) = (self.tracer.as_mut()?, self.thread.trace.as_ref()?);
+        let brokers = self.thread.brokers.borrow();
+        Some(tracer.begin(input, (trace, &brokers), &self.partition, (draw, now)))
+    }
+
+    fn end_trace(&self, taken: Option<Taken>) {
+        if let (Some(tracer), Some(trace), Some(taken)) = (&self.tracer, &self.thread.trace, taken)
+        {
+            let brokers = self.thread.brokers.borrow();
+            tracer.end(taken, &self.route, (trace, &brokers));
+        }
     }
 
     /// Keeps the account in step with the route's fetch end.
@@ -184,13 +206,17 @@ impl PartitionActor {
             Told::Room(room) => self.drive(Some(routing::Input::Room(room)), ctx),
             Told::Opened(opened) => {
                 let outcome = self.opening.opened(opened);
-                self.deliver_ready(outcome.err(), ctx);
+                self.deliver_ready(outcome.err());
+                self.drive(None, ctx);
             }
             Told::Revoke => {
                 self.draining = true;
                 self.drive(Some(routing::Input::Pause), ctx);
             }
-            Told::Unreadable(error) => self.halt(&error, ctx),
+            Told::Unreadable(error) => {
+                self.halt(&error);
+                self.drive(None, ctx);
+            }
             Told::End => {
                 self.drive(Some(routing::Input::Revoked), ctx);
                 ctx.stop();
@@ -200,8 +226,9 @@ impl PartitionActor {
     }
 
     /// A batch that cannot be opened: nothing passes it without a decision
-    /// (`wire.batch.policy=halt`).
-    fn halt(&mut self, error: &BatchError, ctx: &mut Context<Self>) {
+    /// (`wire.batch.policy=halt`). The pause is owed, not handed in at once: the route may be in the
+    /// middle of its outputs.
+    fn halt(&mut self, error: &BatchError) {
         let reason = error.to_string();
         tracing::error!(partition = %self.partition, %reason, "partition halted");
         self.status.fail();
@@ -214,7 +241,7 @@ impl PartitionActor {
         self.thread
             .telemetry
             .emit(Event::PartitionFailed { partition, reason });
-        self.drive(Some(routing::Input::Pause), ctx);
+        self.owed.push_back(routing::Input::Pause);
     }
 
     fn set_deadline(&self) {

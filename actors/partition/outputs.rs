@@ -62,7 +62,7 @@ impl PartitionActor {
                     to,
                 });
             }
-            Output::Event(event) => self.tell(event, ctx),
+            Output::Event(event) => self.tell(event),
             Output::Count(count) => self.count(count),
         }
     }
@@ -91,7 +91,7 @@ impl PartitionActor {
         for job in jobs {
             self.inflate_elsewhere(job, ctx);
         }
-        self.deliver_ready(failed, ctx);
+        self.deliver_ready(failed);
     }
 
     fn inflate_elsewhere(&self, job: open::Job, ctx: &mut Context<Self>) {
@@ -106,7 +106,7 @@ impl PartitionActor {
     }
 
     /// Hands the batches that are open to the handler host; halts at one that cannot be opened.
-    pub(super) fn deliver_ready(&mut self, failed: Option<BatchError>, ctx: &mut Context<Self>) {
+    pub(super) fn deliver_ready(&mut self, failed: Option<BatchError>) {
         let views = self.opening.ready();
         if let Some(last) = views.last().filter(|_| !self.draining) {
             let (to, leader_epoch) = (last.next_offset(), last.leader_epoch());
@@ -119,11 +119,11 @@ impl PartitionActor {
             self.mark_delivered(to, leader_epoch);
         }
         if let Some(error) = failed {
-            self.halt(&error, ctx);
+            self.halt(&error);
         }
     }
 
-    fn tell(&mut self, event: routing::Event, ctx: &mut Context<Self>) {
+    fn tell(&mut self, event: routing::Event) {
         let partition = self.partition.clone();
         let telemetry = &self.thread.telemetry;
         match event {
@@ -151,7 +151,7 @@ impl PartitionActor {
                     size: 0,
                 };
                 let reason = crate::records::Corruption::Checksum;
-                self.halt(&BatchError::Corrupt { at: place, reason }.confirmed(), ctx);
+                self.halt(&BatchError::Corrupt { at: place, reason }.confirmed());
             }
             routing::Event::Refused { code } => {
                 let error = format!("the leader answers {code}");

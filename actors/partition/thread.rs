@@ -15,6 +15,7 @@ use crate::actors::handler::HostRequest;
 use crate::actors::mailbox::{Outbox, Posted};
 use crate::actors::metadata::Need;
 use crate::actors::telemetry::Telemetry;
+use crate::actors::trace::{RouteTrace, ThreadTrace};
 use crate::cluster::Target;
 use crate::ids::{BrokerId, Moment, TopicPartition};
 use crate::records::ReadSettings;
@@ -38,6 +39,8 @@ pub(crate) struct Thread {
     pub(crate) wheel: RefCell<Wheel<TopicPartition>>,
     /// Whether a partition's mailbox was full; its message is offered again by the supervisor.
     pub(crate) someone_waits: Cell<bool>,
+    /// Where the routes of this thread write down what they see, if that was asked for.
+    pub(crate) trace: Option<ThreadTrace>,
     turn: Turn,
 }
 
@@ -64,6 +67,7 @@ pub(crate) struct ThreadParts {
     pub(crate) inflated_bytes_max: usize,
     pub(crate) read_committed: bool,
     pub(crate) directory: Arc<Directory>,
+    pub(crate) trace: Option<Arc<RouteTrace>>,
 }
 
 impl Thread {
@@ -81,6 +85,7 @@ impl Thread {
             brokers: RefCell::new(Brokers::new()),
             wheel: RefCell::new(Wheel::new(now)),
             someone_waits: Cell::new(false),
+            trace: parts.trace.as_ref().map(RouteTrace::thread),
             turn: Turn {
                 scheduled: Cell::new(false),
                 flush,

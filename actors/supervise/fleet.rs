@@ -20,6 +20,7 @@ use crate::actors::mailbox::{Outbox, Posted};
 use crate::actors::metadata::Need;
 use crate::actors::partition::{BrokerNews, Lot};
 use crate::actors::telemetry::{Telemetry, bump};
+use crate::actors::trace::RouteTrace;
 use crate::cluster::{LinkState, Target};
 use crate::error::{Error, ErrorKind};
 use crate::fleet::{Event, StopReason, Stopped, Victim};
@@ -47,6 +48,7 @@ pub(crate) struct FleetSupervisor {
     pub(super) telemetry: Arc<Telemetry>,
     pub(super) stop_deadline: Duration,
     pub(super) ended: watch::Sender<Option<Arc<Stopped>>>,
+    pub(super) trace: Option<Arc<RouteTrace>>,
     pub(super) clock: Clock,
     threads: Threads,
     to_metadata: Outbox<Need>,
@@ -60,7 +62,7 @@ impl FleetSupervisor {
     pub(super) fn new(
         links: Arc<Links>,
         coordinator: Addr<CoordinatorActor>,
-        ended: watch::Sender<Option<Arc<Stopped>>>,
+        (ended, trace): (watch::Sender<Option<Arc<Stopped>>>, Option<Arc<RouteTrace>>),
         stop_deadline: Duration,
     ) -> Self {
         Self {
@@ -72,6 +74,7 @@ impl FleetSupervisor {
             coordinator,
             stop_deadline,
             ended,
+            trace,
             entropy: Entropy::from_system(),
             budgets: BTreeMap::new(),
             stopping: None,
@@ -142,6 +145,9 @@ impl FleetSupervisor {
         ctx.run_later(GOOD_BYE, move |actor, ctx| {
             actor.links.tell_all(|| LinkLot::Stop);
             actor.links.directory.placement.stop();
+            if let Some(trace) = &actor.trace {
+                trace.close();
+            }
             actor.telemetry.emit(Event::FleetStopped);
             actor.ended.send_replace(Some(Arc::new(stopped)));
             ctx.stop();

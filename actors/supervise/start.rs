@@ -1,5 +1,6 @@
 //! Builds the actors of a fleet and wires them together.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -12,7 +13,7 @@ use tokio::sync::watch;
 use super::death::DeathWatch;
 use super::fleet::{self, Command, FleetSupervisor};
 use crate::actors::broker::Links;
-use crate::actors::clock::Clock;
+use crate::actors::clock::{Clock, unix_ms};
 use crate::actors::coordinator::{CoordinatorActor, CoordinatorParts, GroupSubscription, StepPlan};
 use crate::actors::directory::Directory;
 use crate::actors::handler::{HostParts, Pools};
@@ -21,6 +22,7 @@ use crate::actors::net::{Net, Transport};
 use crate::actors::partition::{Crew, Lot, PartitionSupervisor, ThreadParts};
 use crate::actors::placement::Placement;
 use crate::actors::telemetry::Telemetry;
+use crate::actors::trace::RouteTrace;
 use crate::cluster::{self, Interest, Metadata};
 use crate::config::Config;
 use crate::error::{Error, ErrorKind};
@@ -29,6 +31,7 @@ use crate::group::ClassicMember;
 use crate::handler::{Subscription, Topics};
 use crate::ids::{GroupId, Incarnation};
 use crate::offsets::{Committer, Resolver};
+use crate::routing::trace::{FORMAT, Header};
 
 /// Everything a fleet is built from; configuration and subscriptions have been checked.
 pub(crate) struct Blueprint {
@@ -37,6 +40,7 @@ pub(crate) struct Blueprint {
     pub(crate) subscriptions: Vec<Subscription>,
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) start: Option<StartAt>,
+    pub(crate) route_trace: Option<PathBuf>,
     pub(crate) pool: tokio::runtime::Handle,
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) commands: (UnboundedSender<Command>, UnboundedReceiver<Command>),
@@ -70,6 +74,7 @@ struct Wiring {
     links: Arc<Links>,
     pools: Pools,
     telemetry: Arc<Telemetry>,
+    trace: Option<Arc<RouteTrace>>,
     commands: (UnboundedSender<Command>, UnboundedReceiver<Command>),
     link_deaths: UnboundedReceiver<super::Death<cluster::Target>>,
     deaths: UnboundedSender<super::Death<&'static str>>,
@@ -102,7 +107,12 @@ impl Wiring {
             deaths: link_deaths_tx,
             peers: DashMap::new(),
         });
+        let trace = match &blueprint.route_trace {
+            Some(path) => Some(open_trace(path, &config, links.net.clock)?),
+            None => None,
+        };
         Ok(Self {
+            trace,
             group: blueprint.group,
             start: blueprint.start,
             subscriptions: blueprint.subscriptions,
@@ -129,6 +139,7 @@ impl Wiring {
                     inflated_bytes_max: self.config.inflated_bytes_max(),
                     read_committed: self.config.reads_committed(),
                     directory: Arc::clone(&self.links.directory),
+                    trace: self.trace.clone(),
                 },
                 host: HostParts {
                     settings: self.config.host_settings(),
@@ -196,10 +207,11 @@ impl Wiring {
         let coordinator = coordinator.run(actor);
         let (links, ended, deadline) = (self.links, self.ended, self.config.lifecycle.stop);
         let (commands, link_deaths) = (self.commands.1, self.link_deaths);
+        let trace = self.trace;
         FleetSupervisor::create(move |ctx| {
             ctx.add_stream(fleet::stream(commands));
             ctx.add_stream(fleet::stream(link_deaths));
-            FleetSupervisor::new(links, coordinator, ended, deadline)
+            FleetSupervisor::new(links, coordinator, (ended, trace), deadline)
         });
         self.telemetry.emit(Event::FleetStarted);
         Ok(())
@@ -222,6 +234,21 @@ impl Wiring {
     fn watch(&self, name: &'static str) -> DeathWatch<&'static str> {
         DeathWatch::new(name, Incarnation(1), self.deaths.clone())
     }
+}
+
+/// Begins the trace of what the routes see.
+fn open_trace(path: &Path, config: &Config, clock: Clock) -> Result<Arc<RouteTrace>, Error> {
+    let header = Header {
+        format: FORMAT,
+        nearside: env!("CARGO_PKG_VERSION").to_owned(),
+        unix_ms: u64::try_from(unix_ms()).unwrap_or(0),
+        at: clock.now(),
+        settings: config.route_settings(),
+    };
+    RouteTrace::create(path, header).map_err(|error| {
+        let text = format!("cannot write the route trace {}: {error}", path.display());
+        Error::new(ErrorKind::Io, text)
+    })
 }
 
 /// A topic pattern, which must match the whole name.

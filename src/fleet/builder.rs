@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
@@ -61,6 +62,7 @@ impl Fleet {
             subscriptions: Vec::new(),
             transport: Tcp::shared(),
             start: None,
+            route_trace: None,
             parts: PhantomData,
         }
     }
@@ -76,6 +78,7 @@ pub struct FleetBuilder<B, S> {
     subscriptions: Vec<Subscription>,
     transport: Arc<dyn Transport>,
     start: Option<StartAt>,
+    route_trace: Option<PathBuf>,
     parts: PhantomData<fn() -> (B, S)>,
 }
 
@@ -120,6 +123,15 @@ impl<B, S> FleetBuilder<B, S> {
         self
     }
 
+    /// Writes every input and decision of the routes to this file, which is replaced if it exists,
+    /// for `nearside replay` to explain. Neither record bytes nor keys nor secrets go into it. The
+    /// writer never holds up reading: steps it has no room for are left out, and the file says how
+    /// many.
+    pub fn route_trace(mut self, file: impl Into<PathBuf>) -> Self {
+        self.route_trace = Some(file.into());
+        self
+    }
+
     fn retyped<B2, S2>(self) -> FleetBuilder<B2, S2> {
         FleetBuilder {
             group: self.group,
@@ -128,6 +140,7 @@ impl<B, S> FleetBuilder<B, S> {
             subscriptions: self.subscriptions,
             transport: self.transport,
             start: self.start,
+            route_trace: self.route_trace,
             parts: PhantomData,
         }
     }
@@ -262,6 +275,7 @@ impl FleetBuilder<Present, Present> {
             subscriptions: self.subscriptions,
             transport: self.transport,
             start: self.start,
+            route_trace: self.route_trace,
             pool,
             telemetry,
             commands: (commands, received),

@@ -29,7 +29,7 @@ pub(super) enum Timer {
 }
 
 impl Timer {
-    const ALL: [Self; COUNT] = [
+    pub(super) const ALL: [Self; COUNT] = [
         Self::Reask,
         Self::HardStop,
         Self::Hold,

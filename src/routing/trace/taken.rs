@@ -46,6 +46,13 @@ impl Taken {
         self.before.push(line);
     }
 
+    /// Whether lines about brokers go ahead of it.
+    pub fn tells_facts(&self) -> bool {
+        self.before
+            .iter()
+            .any(|line| matches!(line, Line::Facts { .. }))
+    }
+
     /// Takes note of an output.
     pub fn gave(&mut self, output: &Output) {
         let mut output = output.clone();

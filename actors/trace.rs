@@ -1,0 +1,232 @@
+//! Writes down what the route machines of a fleet see and answer, for `nearside replay`.
+//!
+//! A data thread hands a step over and goes on: the queue is bounded, a step that does not fit is
+//! dropped and counted, and the file says so. Words and JSON are made on the writer's own thread.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use crate::ids::{Draw, Moment, TopicPartition};
+use crate::routing::trace::{FactsSeen, Header, Line, Taken};
+use crate::routing::{Brokers, Input, Output, Route};
+
+/// The trace of one fleet.
+#[derive(Debug)]
+pub(crate) struct RouteTrace {
+    queue: SyncSender<Note>,
+    dropped: Arc<AtomicU64>,
+    threads: AtomicU32,
+    machines: AtomicU64,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+enum Note {
+    Step(Box<Taken>),
+    Close,
+}
+
+impl RouteTrace {
+    /// Creates the file, or replaces it, and begins to write.
+    ///
+    /// # Errors
+    /// If the file cannot be created.
+    pub(crate) fn create(path: &Path, header: Header) -> io::Result<Arc<Self>> {
+        let mut file = BufWriter::new(File::create(path)?);
+        write(&mut file, &Line::Header(Box::new(header)))?;
+        file.flush()?;
+        Self::begin(file, QUEUE_MAX)
+    }
+
+    fn begin(file: impl Write + Send + 'static, queue_max: usize) -> io::Result<Arc<Self>> {
+        let (queue, notes) = sync_channel(queue_max);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&dropped);
+        let writer = std::thread::Builder::new()
+            .name("nearside-trace".into())
+            .spawn(move || {
+                if let Err(error) = write_all(file, &notes, &counter) {
+                    tracing::error!(%error, "the route trace ends here");
+                }
+            })?;
+        Ok(Arc::new(Self {
+            queue,
+            dropped,
+            threads: AtomicU32::new(0),
+            machines: AtomicU64::new(0),
+            writer: Mutex::new(Some(writer)),
+        }))
+    }
+
+    /// What one data thread needs to take part.
+    pub(crate) fn thread(self: &Arc<Self>) -> ThreadTrace {
+        ThreadTrace {
+            trace: Arc::clone(self),
+            thread: self.threads.fetch_add(1, Ordering::Relaxed),
+            facts: RefCell::default(),
+        }
+    }
+
+    /// Ends the file in order. Waits for the writer; what comes later is not recorded.
+    pub(crate) fn close(&self) {
+        let writer = self
+            .writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(writer) = writer {
+            // A writer that failed has hung up already.
+            self.queue.send(Note::Close).ok();
+            if writer.join().is_err() {
+                tracing::error!("the writer of the route trace died");
+            }
+        }
+    }
+
+    /// Whether there was room.
+    fn offer(&self, taken: Taken) -> bool {
+        let taken = self.queue.try_send(Note::Step(Box::new(taken))).is_ok();
+        if !taken {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        taken
+    }
+}
+
+/// A data thread's part in the trace.
+#[derive(Debug)]
+pub(crate) struct ThreadTrace {
+    trace: Arc<RouteTrace>,
+    thread: u32,
+    facts: RefCell<FactsSeen>,
+}
+
+impl ThreadTrace {
+    /// A tracer for a route machine that has seen nothing yet.
+    pub(crate) fn tracer(&self) -> Tracer {
+        Tracer {
+            route: self.trace.machines.fetch_add(1, Ordering::Relaxed),
+            steps: 0,
+        }
+    }
+}
+
+/// A route machine's part in the trace.
+#[derive(Debug)]
+pub(crate) struct Tracer {
+    route: u64,
+    steps: u64,
+}
+
+impl Tracer {
+    /// Takes note of an input, before the machine of `partition` is handed it.
+    pub(crate) fn begin(
+        &mut self,
+        input: &Input,
+        (thread, brokers): (&ThreadTrace, &Brokers),
+        partition: &TopicPartition,
+        (draw, now): (Draw, Moment),
+    ) -> Taken {
+        let mut taken = Taken::begin(self.route, self.steps, input, (draw, now));
+        if self.steps == 0 {
+            taken.after_line(Line::Route {
+                route: self.route,
+                thread: thread.thread,
+                partition: partition.clone(),
+            });
+        }
+        self.steps += 1;
+        for (broker, facts) in thread.facts.borrow().news(brokers) {
+            let thread = thread.thread;
+            taken.after_line(Line::Facts {
+                thread,
+                broker,
+                facts,
+            });
+        }
+        taken
+    }
+
+    /// Hands the step over. Facts count as told only if it found room.
+    pub(crate) fn end(
+        &self,
+        mut taken: Taken,
+        route: &Route,
+        (thread, brokers): (&ThreadTrace, &Brokers),
+    ) {
+        taken.end(route);
+        let tells_facts = taken.tells_facts();
+        if thread.trace.offer(taken) && tells_facts {
+            thread.facts.borrow_mut().told(brokers);
+        }
+    }
+}
+
+/// Takes note of an output of a step being recorded, if one is.
+pub(crate) fn note(taken: &mut Option<Taken>, output: &Output) {
+    if let Some(taken) = taken {
+        taken.gave(output);
+    }
+}
+
+/// Writes until it is told to close, or nobody is left to tell anything.
+fn write_all(file: impl Write, notes: &Receiver<Note>, dropped: &AtomicU64) -> io::Result<()> {
+    let mut file = BufWriter::new(file);
+    let (mut steps, mut lost) = (0, 0);
+    while let Some(taken) = next(&mut file, notes)? {
+        lost += write_dropped(&mut file, dropped)?;
+        for line in taken.lines() {
+            write(&mut file, &line)?;
+        }
+        steps += 1;
+    }
+    lost += write_dropped(&mut file, dropped)?;
+    write(
+        &mut file,
+        &Line::End {
+            steps,
+            dropped: lost,
+        },
+    )?;
+    file.flush()
+}
+
+/// The next step; flushes the file before it waits, so that a quiet trace can be read.
+fn next(file: &mut impl Write, notes: &Receiver<Note>) -> io::Result<Option<Box<Taken>>> {
+    let note = match notes.try_recv() {
+        Ok(note) => note,
+        Err(TryRecvError::Disconnected) => Note::Close,
+        Err(TryRecvError::Empty) => {
+            file.flush()?;
+            notes.recv().unwrap_or(Note::Close)
+        }
+    };
+    Ok(match note {
+        Note::Step(taken) => Some(taken),
+        Note::Close => None,
+    })
+}
+
+/// Says how many steps are missing here.
+fn write_dropped(file: &mut impl Write, dropped: &AtomicU64) -> io::Result<u64> {
+    let lost = dropped.swap(0, Ordering::Relaxed);
+    if lost > 0 {
+        write(file, &Line::Dropped(lost))?;
+    }
+    Ok(lost)
+}
+
+fn write(file: &mut impl Write, line: &Line) -> io::Result<()> {
+    let text = line.encode().map_err(io::Error::other)?;
+    file.write_all(text.as_bytes())?;
+    file.write_all(b"\n")
+}
+
+/// Steps that may wait for the writer: some ten megabytes.
+const QUEUE_MAX: usize = 8_192;
