@@ -53,6 +53,7 @@ fn following(brokers: &mut Brokers) -> Route {
         addressable: true,
     };
     let assigned = Assigned {
+        partition: nearside::ids::TopicPartition::new("orders", 0),
         assignment: AssignmentEpoch(1),
         incarnation: TopicIncarnation(0),
         topic_id: None,

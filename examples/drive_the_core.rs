@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nearside::ids::{
-    AssignmentEpoch, BrokerId, Draw, LeaderEpoch, MetadataVersion, Moment, Offset, TopicIncarnation,
+    AssignmentEpoch, BrokerId, Draw, LeaderEpoch, MetadataVersion, Moment, Offset,
+    TopicIncarnation, TopicPartition,
 };
 use nearside::routing::{
     Assigned, Brokers, Class, Event, Indexed, Input, Leadership, Link, LinkChange, Output, Route,
@@ -150,6 +151,7 @@ impl Play {
 fn assigned() -> Input {
     let all: Arc<[BrokerId]> = [1, 2, 3].map(BrokerId).into();
     Input::Assigned(Assigned {
+        partition: TopicPartition::new("orders", 0),
         assignment: AssignmentEpoch(1),
         incarnation: TopicIncarnation(1),
         topic_id: None,

@@ -157,11 +157,11 @@ fn apply(table: &mut Brokers, broker: BrokerId, news: BrokerNews) -> Vec<Input> 
         }
         BrokerNews::Breaker(breaker) => {
             facts.breaker = breaker;
-            let opened = matches!(breaker, Breaker::Open(_));
-            opened
-                .then_some(Input::BreakerOpened { broker })
-                .into_iter()
-                .collect()
+            match breaker {
+                Breaker::Open(_) => vec![Input::BreakerOpened { broker }],
+                Breaker::Closed => vec![Input::BreakerClosed { broker }],
+                Breaker::Readmitting => vec![],
+            }
         }
         BrokerNews::V10(dropped) => {
             facts.v10 = dropped;

@@ -289,6 +289,7 @@ fn assigned(
         addressable: row.addressable,
     });
     Assigned {
+        partition: partition.clone(),
         assignment,
         incarnation: topic.map(|topic| topic.incarnation).unwrap_or_default(),
         topic_id: topic.and_then(|topic| topic.id),

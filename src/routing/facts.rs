@@ -75,6 +75,11 @@ pub struct BrokerFacts {
     pub rack_silent: bool,
     /// Whether its no-rack lane is silent.
     pub no_rack_silent: bool,
+    /// When its rack lane last gave a good answer that says something about every partition in its
+    /// session: neither throttled nor full.
+    pub rack_answered: Option<Moment>,
+    /// The same of its no-rack lane.
+    pub no_rack_answered: Option<Moment>,
 }
 
 impl BrokerFacts {
@@ -111,6 +116,26 @@ impl BrokerFacts {
         match class {
             Class::Rack => self.rack_silent = silent,
             Class::NoRack => self.no_rack_silent = silent,
+            Class::Control => {}
+        }
+    }
+
+    /// When the lane of `class` last gave an answer that says something about every partition in
+    /// its session. An omitted row is no input of a route, so a watchdog reads this instead
+    /// (routing.md 5); it may be told up to a quarter of a second late.
+    pub fn answered(&self, class: Class) -> Option<Moment> {
+        match class {
+            Class::Rack => self.rack_answered,
+            Class::NoRack => self.no_rack_answered,
+            Class::Control => None,
+        }
+    }
+
+    /// Notes such an answer.
+    pub fn set_answered(&mut self, class: Class, at: Moment) {
+        match class {
+            Class::Rack => self.rack_answered = Some(at),
+            Class::NoRack => self.no_rack_answered = Some(at),
             Class::Control => {}
         }
     }

@@ -9,7 +9,7 @@ use super::stamp::Stamp;
 use super::trace;
 use crate::ids::{
     AssignmentEpoch, BrokerId, LeaderEpoch, MetadataVersion, Moment, Offset, PositionGeneration,
-    TopicId, TopicIncarnation,
+    TopicId, TopicIncarnation, TopicPartition,
 };
 use crate::wire::api::fetch::Row;
 
@@ -97,6 +97,11 @@ pub enum Input {
     },
     /// R30: the breaker of `broker` opened.
     BreakerOpened {
+        /// Whose breaker.
+        broker: BrokerId,
+    },
+    /// R43, R45: the breaker of `broker` closed, so that it may be a refuge again.
+    BreakerClosed {
         /// Whose breaker.
         broker: BrokerId,
     },
@@ -210,6 +215,8 @@ pub enum Input {
 /// The fields of [`Input::Assigned`].
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Assigned {
+    /// Which partition: refuges are spread by it.
+    pub partition: TopicPartition,
     /// This assignment.
     pub assignment: AssignmentEpoch,
     /// The present life of the topic name.

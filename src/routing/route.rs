@@ -216,6 +216,8 @@ impl Route {
             }
             Input::LinkRestarted { broker } => self.on_link_restarted(broker, context),
             Input::BreakerOpened { broker } => self.on_breaker_opened(broker, context),
+            // Nothing but the facts changed; what follows from them is judged at the end.
+            Input::BreakerClosed { .. } => {}
             Input::Readmitted { broker } => self.on_readmitted(broker, context),
             Input::Resolved { generation, found } => self.on_resolved(generation, found, context),
             Input::Validated {

@@ -243,6 +243,7 @@ pub(super) fn assigned(assignment: u64) -> Assigned {
     let leader = Some(B1);
     let epoch = Some(LeaderEpoch(5));
     Assigned {
+        partition: crate::ids::TopicPartition::new("orders", 0),
         assignment: AssignmentEpoch(assignment),
         incarnation: TopicIncarnation(0),
         topic_id: None,

@@ -115,7 +115,9 @@ impl FactsSeen {
 /// The input without record bytes.
 fn bare(input: &Input) -> Input {
     let mut input = input.clone();
-    if let Input::Row { row, .. } | Input::ProbeRow { row, .. } = &mut input {
+    if let Input::Row { row, .. } | Input::ProbeRow { row, .. } | Input::HedgeRow { row, .. } =
+        &mut input
+    {
         *row = row::bare(row);
     }
     input

@@ -181,8 +181,14 @@ impl Rig {
 
     fn on_breaker(&mut self, broker: BrokerId, view: routing::Breaker) {
         self.brokers.entry(broker).breaker = view;
-        if matches!(view, routing::Breaker::Open(_)) {
-            self.tell_concerned(broker, &Input::BreakerOpened { broker });
+        match view {
+            routing::Breaker::Open(_) => {
+                self.tell_concerned(broker, &Input::BreakerOpened { broker });
+            }
+            routing::Breaker::Closed => {
+                self.tell_concerned(broker, &Input::BreakerClosed { broker });
+            }
+            routing::Breaker::Readmitting => {}
         }
     }
 

@@ -20,6 +20,7 @@ pub(crate) fn assigned(
     let topic = snapshot.topic(&partition.topic).unwrap();
     let row = snapshot.partition(partition).unwrap();
     Assigned {
+        partition: partition.clone(),
         assignment,
         incarnation: topic.incarnation,
         topic_id: topic.id,
