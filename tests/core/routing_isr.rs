@@ -123,3 +123,48 @@ fn a_follower_that_leaves_the_isr_is_left_and_taken_back_when_it_returns() {
     let end = rig.reader().route.fetch_end();
     assert_eq!(rig.reader().delivered, (0..end.0).collect::<Vec<_>>());
 }
+
+/// routing.md S13 (b)
+#[test]
+fn a_follower_that_a_reassignment_drops_is_left_at_the_same_epoch() {
+    let mut rig = Rig::new();
+    rig.follow();
+    // Metadata drops it from replicas and ISR before anything raises the epoch (F15).
+    let left = Some(vec![BrokerId(1), BrokerId(3)]);
+    rig.cluster().inject(Rule::metadata(MetadataEdit {
+        isr: left.clone(),
+        replicas: left,
+        ..MetadataEdit::default()
+    }));
+    let epoch = rig.reader().route.leadership().epoch;
+    let fetches = rig.reading(2).len();
+    rig.refresh_metadata();
+    rig.run_for(ROUND_TRIP);
+    rig.preload(10);
+    rig.run_until(|rig| rig.follower().is_none());
+    assert_eq!(
+        rig.reader().delivered.len(),
+        1_010,
+        "the answer in flight is kept"
+    );
+    assert!(rig.reading(2).len() <= fetches + 1);
+    let reason = rig.reader().reasons().pop().unwrap();
+    assert!(
+        ["isr_lost", "leader_said_stay"].contains(&reason.as_str()),
+        "{reason}"
+    );
+
+    let fetches = rig.reading(2).len();
+    let changed = rig.now;
+    rig.run_busy(Duration::from_secs(10), Duration::from_millis(20));
+    assert_eq!(rig.reading(2).len(), fetches, "no further fetch to it");
+    assert!(!rig.reader().probes.is_empty());
+    assert_eq!(rig.reader().route.leadership().epoch, epoch);
+    let gap = rig.reader().longest_gap(changed, rig.now);
+    assert!(
+        gap <= Duration::from_millis(20) + ROUND_TRIP * 8,
+        "records paused for {gap:?}"
+    );
+    let end = rig.reader().route.fetch_end();
+    assert_eq!(rig.reader().delivered, (0..end.0).collect::<Vec<_>>());
+}

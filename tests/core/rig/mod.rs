@@ -18,7 +18,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use nearside::cluster::{self, Endpoint, Interest, Metadata};
 use nearside::embedded::{self, Cluster, Record, Seen};
-use nearside::ids::{AssignmentEpoch, BrokerId, Draw, Moment, TopicPartition};
+use nearside::ids::{AssignmentEpoch, BrokerId, Draw, Moment, Offset, TopicPartition};
 use nearside::offsets::resolve::{self, Resolver};
 use nearside::routing::{self, Brokers, Class, Input, Route, broker};
 
@@ -38,6 +38,7 @@ pub(crate) struct Rig {
     metadata: Metadata,
     resolver: Resolver,
     asking: BTreeMap<TopicPartition, resolve::Question>,
+    end: Option<Offset>,
     brokers: Brokers,
     links: BTreeMap<BrokerId, broker::Broker>,
     net: Net,
@@ -87,6 +88,7 @@ impl Rig {
             .unwrap();
         let link_settings = broker::Settings {
             rack: settings.rack_sent().cloned(),
+            isolation: settings.isolation,
             ..Default::default()
         };
         let bootstrap = vec![Endpoint::new("broker-1.embedded", 9092)];
@@ -96,6 +98,7 @@ impl Rig {
             metadata: Metadata::new(cluster::Settings::default(), bootstrap),
             resolver: Resolver::new(resolve::Settings::new(None)),
             asking: BTreeMap::new(),
+            end: None,
             brokers: Brokers::new(),
             links: BTreeMap::new(),
             net: Net::new(ROUND_TRIP),
@@ -258,6 +261,13 @@ impl Rig {
             .iter()
             .filter(|(_, wire)| *wire == wanted)
             .count()
+    }
+
+    /// When one broker's connection of a class was dialled.
+    pub(crate) fn dialled(&self, broker: i32, class: nearside::wire::Class) -> Vec<Moment> {
+        let wanted = (BrokerId(broker), class);
+        let dials = self.net.dials.iter().filter(|(_, wire)| *wire == wanted);
+        dials.map(|(at, _)| *at).collect()
     }
 
     /// Whether a link is Ready.

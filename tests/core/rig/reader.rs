@@ -29,6 +29,8 @@ pub(crate) struct Reader {
     pub(crate) wants: Vec<(Moment, Demand)>,
     /// Probes asked for.
     pub(crate) probes: Vec<(Moment, Demand)>,
+    /// Where undelivered records are to be dropped.
+    pub(crate) truncations: Vec<(Offset, Offset)>,
     /// Resolutions asked for.
     pub(crate) resolves: Vec<Output>,
     generation: RouteGeneration,
@@ -48,6 +50,7 @@ impl Reader {
             refreshes: Vec::new(),
             wants: Vec::new(),
             probes: Vec::new(),
+            truncations: Vec::new(),
             resolves: Vec::new(),
             last: None,
         }
@@ -60,6 +63,7 @@ impl Reader {
             Output::Probe { question, .. } => self.probes.push((now, *question)),
             Output::Refresh(reason) => self.refreshes.push((now, *reason)),
             Output::Count(count) => self.counts.push(*count),
+            Output::Truncate { from, to } => self.truncations.push((*from, *to)),
             Output::Resolve { .. } => self.resolves.push(output.clone()),
             Output::Event(Event::RoutingChange(change)) => {
                 // I15
@@ -81,7 +85,6 @@ impl Reader {
             | Output::Dial { .. }
             | Output::DropLane { .. }
             | Output::Validate { .. }
-            | Output::Truncate { .. }
             | Output::Cooling { .. } => {}
         }
         None
@@ -124,14 +127,19 @@ impl Reader {
         let records = delivery.records.clone();
         let mut set = BatchSet::new(records, delivery.stamp.offset, ReadSettings::default());
         let mut epoch: Option<LeaderEpoch> = None;
+        let mut damaged = false;
         for view in &mut set {
             let Ok(view) = view else {
-                return Input::Indexed(Indexed::Corrupt);
+                damaged = true;
+                break;
             };
             epoch = view.leader_epoch().or(epoch);
             for record in view.records() {
                 self.deliver(generation, record.unwrap().offset, now);
             }
+        }
+        if damaged && set.position() == delivery.stamp.offset {
+            return Input::Indexed(Indexed::Corrupt);
         }
         Input::Indexed(Indexed::Advanced {
             fetch_end: set.position(),

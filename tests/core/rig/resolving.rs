@@ -8,8 +8,8 @@ use nearside::offsets::resolve::{self, Outcome, Question, To};
 use nearside::routing::{Found, Input, Output, Resolve, Source, Verdict};
 use nearside::wire::{self, RequestError, RequestFailure, Response};
 
-use super::Rig;
 use super::host::Purpose;
+use super::{Rig, partition};
 
 impl Rig {
     /// What becomes of an offset out of range; `earliest` unless said otherwise.
@@ -18,6 +18,20 @@ impl Rig {
             reset,
             ..resolve::Settings::new(None)
         });
+    }
+
+    /// The end of the log as its leader tells it, as a bounded read asks at its start.
+    pub(crate) fn ask_end(&mut self) -> Offset {
+        self.end = None;
+        self.resolver_input(resolve::Input::Resolve {
+            partition: partition(),
+            assignment_epoch: AssignmentEpoch(0),
+            generation: PositionGeneration(0),
+            question: Question::End,
+            unix_ms: 0,
+        });
+        self.run_until(|rig| rig.end.is_some());
+        self.end.unwrap()
     }
 
     /// A route asks about its position.
@@ -75,6 +89,10 @@ impl Rig {
                 self.send((leader, wire::Class::Control), request, purpose);
             }
             resolve::Output::Resolved {
+                outcome: Outcome::End(end),
+                ..
+            } => self.end = Some(end),
+            resolve::Output::Resolved {
                 partition,
                 generation,
                 outcome,
@@ -118,7 +136,7 @@ fn answer(question: Question, generation: PositionGeneration, outcome: Outcome) 
         verdict,
     };
     match (outcome, question) {
-        (Outcome::Reset { offset, .. } | Outcome::At(offset) | Outcome::End(offset), _) => {
+        (Outcome::Reset { offset, .. } | Outcome::At(offset), _) => {
             found(offset, None, Source::Reset)
         }
         (Outcome::Inside, Question::OutOfRange { offset, epoch }) => {
@@ -136,7 +154,7 @@ fn answer(question: Question, generation: PositionGeneration, outcome: Outcome) 
             found: Found::Nothing,
         },
         (Outcome::TopicGone, _) => Input::TopicGone,
-        (Outcome::Inside | Outcome::Committed { .. }, _) => {
+        (Outcome::Inside | Outcome::Committed { .. } | Outcome::End(_), _) => {
             panic!("{outcome:?} answers no {question:?}")
         }
     }
