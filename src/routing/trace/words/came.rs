@@ -39,6 +39,7 @@ pub(super) fn came(input: &Input) -> String {
         } => link(*broker, *class, *change),
         Input::LinkRestarted { broker } => format!("the link to broker {broker} started again"),
         Input::BreakerOpened { broker } => format!("the breaker of broker {broker} opened"),
+        Input::BreakerClosed { broker } => format!("the breaker of broker {broker} closed"),
         Input::Readmitted { broker } => {
             format!("the breaker of broker {broker} readmits this partition")
         }

@@ -64,6 +64,7 @@ fn of_input(seen: Seen<'_>) -> Vec<&'static str> {
         Input::LinkChanged { broker, change, .. } => return of_link(seen, *broker, *change),
         Input::LinkRestarted { .. } => "R28",
         Input::BreakerOpened { .. } => "R30",
+        Input::BreakerClosed { .. } => "R43",
         Input::Readmitted { .. } => "R31",
         Input::Resolved { .. } => "11",
         Input::Validated { .. } => "12",
