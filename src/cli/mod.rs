@@ -12,6 +12,7 @@ mod guard;
 pub mod kafka;
 mod options;
 mod produce;
+mod replay;
 mod signal;
 
 use std::io::{self, Write};
@@ -39,6 +40,8 @@ enum Command {
     Consume(consume::ConsumeOptions),
     /// Writes lines or JSON from standard input to a topic.
     Produce(produce::ProduceOptions),
+    /// Explains from a recorded routing trace why a consumer read from where it did.
+    Replay(replay::ReplayOptions),
     /// Serves a cluster to play with.
     Cluster(cluster::ClusterOptions),
 }
@@ -64,6 +67,7 @@ async fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Demo(options) => demo::run(&options, &mut io::stdout()).await,
         Command::Consume(options) => consume::run(&options).await,
         Command::Produce(options) => produce::run(&options).await,
+        Command::Replay(options) => replay::run(&options, &mut io::stdout().lock()),
         Command::Cluster(options) => cluster::run(&options, &mut io::stdout()).await,
     }
 }

@@ -10,6 +10,7 @@ mod run;
 mod start;
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::path::PathBuf;
 
 use crate::cli::exit::Failure;
 use crate::cli::options::ConnectionOptions;
@@ -57,6 +58,9 @@ pub(super) struct ConsumeOptions {
     /// Our rack; records are read from replicas in it.
     #[arg(long, value_name = "RACK")]
     rack: Option<String>,
+    /// Write down every routing decision, for `nearside replay`.
+    #[arg(long, value_name = "FILE")]
+    route_trace: Option<PathBuf>,
 }
 
 impl ConsumeOptions {

@@ -44,6 +44,9 @@ pub(in crate::cli) async fn run(options: &ConsumeOptions) -> Result<(), Failure>
     if let Some(start) = options.start_at() {
         fleet = fleet.start_at(start);
     }
+    if let Some(file) = &options.route_trace {
+        fleet = fleet.route_trace(file);
+    }
     let fleet = fleet.start().await?;
     let stopped = tokio::select! {
         stopped = fleet.run_until_signal() => stopped,
