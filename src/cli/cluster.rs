@@ -21,12 +21,15 @@ pub(super) struct ClusterOptions {
     /// Partitions of topics that clients make by asking for them; 0 makes none.
     #[arg(long, value_name = "PARTITIONS", default_value_t = 3)]
     auto_create: u32,
-    /// Start a real three-node Apache Kafka instead. Needs Java and, the first time, Maven.
+    /// Start a real Apache Kafka instead. Needs Java and, the first time, Maven.
     #[arg(long, conflicts_with_all = ["port", "topics", "auto_create"])]
     kafka: bool,
     /// Version of the real one.
     #[arg(long, value_name = "VERSION", requires = "kafka")]
     kafka_version: Option<String>,
+    /// A node of the real one for each rack named; default: a,b,c.
+    #[arg(long, value_name = "RACKS", value_delimiter = ',', requires = "kafka")]
+    racks: Vec<String>,
 }
 
 /// Serves until SIGINT or SIGTERM.
@@ -78,10 +81,13 @@ async fn run_kafka(options: &ClusterOptions, out: &mut (dyn Write + Send)) -> Re
     if let Some(version) = &options.kafka_version {
         wanted.version.clone_from(version);
     }
+    if !options.racks.is_empty() {
+        wanted.racks.clone_from(&options.racks);
+    }
+    let (version, racks) = (&wanted.version, wanted.racks.join(", "));
     writeln!(
         out,
-        "starting Apache Kafka {}, three nodes in racks a, b and c",
-        wanted.version
+        "starting Apache Kafka {version}, a node in each of the racks {racks}"
     )?;
     out.flush()?;
     let start = move || kafka::Cluster::start(&wanted);

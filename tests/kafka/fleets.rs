@@ -22,7 +22,7 @@ const PARTITIONS: usize = 12;
 const RECORDS: u64 = 300_000;
 
 /// The rack a broker lives in: brokers 1, 2, 3 are in a, b, c.
-fn rack_of(cluster: &Cluster) -> impl Fn(i32) -> &'static str {
+fn rack_of<'a>(cluster: &'a Cluster) -> impl Fn(i32) -> &'a str {
     let racks = cluster.racks();
     move |broker| racks.get(&broker).copied().unwrap_or("nowhere")
 }

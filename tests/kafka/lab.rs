@@ -32,11 +32,22 @@ impl Lab {
     /// A test by the name of its function.
     pub(crate) fn trial(self: &Arc<Self>, name: &str, body: fn(&mut Cluster) -> Outcome) -> Trial {
         let lab = Arc::clone(self);
+        self.gated(Trial::test(name, move || lab.run(body)))
+    }
+
+    /// The same for a test that starts a cluster of its own; the shared one is ended first.
+    pub(crate) fn trial_alone(self: &Arc<Self>, name: &str, body: fn() -> Outcome) -> Trial {
+        let lab = Arc::clone(self);
+        self.gated(Trial::test(name, move || {
+            lab.close();
+            lab.available().and_then(|()| body())
+        }))
+    }
+
+    fn gated(&self, trial: Trial) -> Trial {
         let required = std::env::var("NEARSIDE_REQUIRE_KAFKA").is_ok_and(|value| value == "1");
         let ignored = self.missing.is_some() && !required;
-        Trial::test(name, move || lab.run(body))
-            .with_kind("kafka")
-            .with_ignored_flag(ignored)
+        trial.with_kind("kafka").with_ignored_flag(ignored)
     }
 
     /// Ends the cluster; the process may exit without running destructors of its own.
@@ -49,10 +60,15 @@ impl Lab {
         );
     }
 
-    fn run(&self, body: fn(&mut Cluster) -> Outcome) -> Outcome {
-        if let Some(reason) = &self.missing {
-            return Err(format!("a real Kafka is required: {reason}").into());
+    fn available(&self) -> Outcome {
+        match &self.missing {
+            Some(reason) => Err(format!("a real Kafka is required: {reason}").into()),
+            None => Ok(()),
         }
+    }
+
+    fn run(&self, body: fn(&mut Cluster) -> Outcome) -> Outcome {
+        self.available()?;
         // A test that panicked poisons the lock and may leave faults behind: heal undoes them.
         let mut slot = self.cluster.lock().unwrap_or_else(PoisonError::into_inner);
         let cluster = match slot.take() {
@@ -60,7 +76,10 @@ impl Lab {
                 cluster.heal(&[])?;
                 cluster
             }
-            None => Cluster::start(&Options::default())?,
+            None => Cluster::start(&Options {
+                clients: 2,
+                ..Options::default()
+            })?,
         };
         body(slot.insert(cluster))
     }

@@ -13,7 +13,8 @@ pub(crate) fn trials(lab: &Arc<Lab>) -> Vec<Trial> {
     trials![lab;
         a_client_behind_the_proxies_is_led_to_proxies_only,
         a_refusing_proxy_cuts_off_its_clients_alone,
-        a_black_hole_silences_its_clients_alone,
+        one_client_is_cut_off_and_the_other_is_not,
+        vanishing_packets_silence_the_clients_of_one_proxy_alone,
     ]
 }
 
@@ -48,12 +49,29 @@ fn a_refusing_proxy_cuts_off_its_clients_alone(cluster: &mut Cluster) -> Outcome
     Ok(())
 }
 
-fn a_black_hole_silences_its_clients_alone(cluster: &mut Cluster) -> Outcome {
+fn one_client_is_cut_off_and_the_other_is_not(cluster: &mut Cluster) -> Outcome {
+    let mut first = Admin::connect(cluster.proxy_of(0, 2)?.address())?;
+    let mut second = Admin::connect(cluster.proxy_of(1, 2)?.address())?;
+    first.set_answer_timeout(Duration::from_millis(500))?;
+    cluster.proxy_of(0, 2)?.set(Fault::Vanish);
+    assert!(first.brokers().is_err());
+    assert!(Admin::connect(cluster.proxy_of(0, 2)?.address()).is_err());
+    assert_eq!(second.brokers()?.len(), 3);
+    assert_eq!(
+        Admin::connect(cluster.proxy_of(1, 2)?.address())?
+            .brokers()?
+            .len(),
+        3
+    );
+    Ok(())
+}
+
+fn vanishing_packets_silence_the_clients_of_one_proxy_alone(cluster: &mut Cluster) -> Outcome {
     let proxy = cluster.proxy(1)?;
     let mut silent = Admin::connect(proxy.address())?;
     silent.brokers()?;
     silent.set_answer_timeout(Duration::from_millis(500))?;
-    proxy.set(Fault::BlackHole);
+    proxy.set(Fault::Vanish);
     assert!(silent.brokers().is_err());
     assert_eq!(cluster.connect(1)?.brokers()?.len(), 3);
     Ok(())

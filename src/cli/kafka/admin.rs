@@ -275,7 +275,7 @@ pub(super) fn topic_name(name: &str) -> TopicName {
     TopicName(text(name))
 }
 
-fn text(value: &str) -> StrBytes {
+pub(super) fn text(value: &str) -> StrBytes {
     StrBytes::from_string(value.to_owned())
 }
 

@@ -1,4 +1,4 @@
-//! Three nodes, started, steered and ended together.
+//! Nodes, started, steered and ended together.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::admin::Admin;
 use super::guard::Guard;
 use super::java::Java;
-use super::node::{self, Node};
+use super::node::{self, Node, RACKS};
 use super::{KafkaError, Proxy, until};
 
 /// What to start.
@@ -19,6 +19,12 @@ pub struct Options {
     pub version: String,
     /// Heap of each node in MiB; default 512.
     pub heap_mib: u32,
+    /// A node for each, with the ids 1, 2, ... in this order; default a, b, c. The first three are
+    /// controllers too.
+    pub racks: Vec<String>,
+    /// How many clients may be cut off independently of each other, each behind proxies of its own;
+    /// default 1.
+    pub clients: usize,
 }
 
 impl Default for Options {
@@ -26,15 +32,18 @@ impl Default for Options {
         Self {
             version: DEFAULT_VERSION.to_owned(),
             heap_mib: 512,
+            racks: RACKS.map(str::to_owned).to_vec(),
+            clients: 1,
         }
     }
 }
 
-/// A running three-node, three-rack Kafka; dropping it ends the nodes and removes their files.
+/// A running Kafka; dropping it ends the nodes and removes their files.
 #[derive(Debug)]
 pub struct Cluster {
     pub(super) nodes: Vec<Node>,
-    proxies: BTreeMap<i32, Proxy>,
+    /// By client and broker.
+    proxies: BTreeMap<(usize, i32), Proxy>,
     java: Java,
     /// Kafka's tools, always of the default version: older ones lack what is needed here.
     pub(super) tools: Java,
@@ -43,8 +52,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a cluster and waits until it lists three brokers; about ten seconds once the jars are
-    /// cached.
+    /// Starts a cluster and waits until it lists every broker; about ten seconds for three once
+    /// the jars are cached.
     ///
     /// # Errors
     ///
@@ -54,11 +63,14 @@ impl Cluster {
         let java = Java::new(&options.version, options.heap_mib)?;
         let tools = Java::new(DEFAULT_VERSION, options.heap_mib)?;
         let guard = Guard::new()?;
-        let plans = node::plan(guard.dir())?;
+        let plans = node::plan(guard.dir(), &options.racks, options.clients)?;
         let mut proxies = BTreeMap::new();
         let mut nodes = Vec::new();
         for plan in &plans {
-            proxies.insert(plan.id, Proxy::start(plan.proxy, plan.proxied)?);
+            for (client, path) in plan.paths.iter().enumerate() {
+                let proxy = Proxy::start(path.proxy, path.listener)?;
+                proxies.insert((client, plan.id), proxy);
+            }
             nodes.push(Node::prepare(plan.clone(), &plans, &java)?);
         }
         let mut cluster = Self {
@@ -85,31 +97,48 @@ impl Cluster {
         addresses.collect::<Vec<_>>().join(",")
     }
 
-    /// `host:port` list of the listener behind the proxies: a client that starts here stays behind
-    /// them.
-    pub fn proxied_bootstrap(&self) -> String {
-        let addresses = self
-            .proxies
-            .values()
-            .map(|proxy| proxy.address().to_string());
-        addresses.collect::<Vec<_>>().join(",")
+    /// `host:port` list of the listeners behind the proxies of one client, counted from 0: who
+    /// starts here stays behind them.
+    ///
+    /// # Errors
+    ///
+    /// [`KafkaError::Failed`] when there is no such client.
+    pub fn proxied_bootstrap(&self, client: usize) -> Result<String, KafkaError> {
+        let mut addresses = Vec::new();
+        for node in &self.nodes {
+            let proxy = self.proxy_of(client, node.plan.id)?;
+            addresses.push(proxy.address().to_string());
+        }
+        Ok(addresses.join(","))
     }
 
     /// The ids of the brokers with their racks.
-    pub fn racks(&self) -> BTreeMap<i32, &'static str> {
+    pub fn racks(&self) -> BTreeMap<i32, &str> {
         self.nodes
             .iter()
-            .map(|node| (node.plan.id, node.plan.rack))
+            .map(|node| (node.plan.id, node.plan.rack.as_str()))
             .collect()
     }
 
-    /// The proxy in front of a broker.
+    /// The proxy between the first client and a broker.
     ///
     /// # Errors
     ///
     /// [`KafkaError::Failed`] when there is no such broker.
     pub fn proxy(&self, broker: i32) -> Result<&Proxy, KafkaError> {
-        self.proxies.get(&broker).ok_or_else(|| no_broker(broker))
+        self.proxy_of(0, broker)
+    }
+
+    /// The proxy between one client and one broker; no other client passes it.
+    ///
+    /// # Errors
+    ///
+    /// [`KafkaError::Failed`] when there is no such client or broker.
+    pub fn proxy_of(&self, client: usize, broker: i32) -> Result<&Proxy, KafkaError> {
+        let proxy = self.proxies.get(&(client, broker));
+        proxy.ok_or_else(|| {
+            KafkaError::failed(format!("client {client} has no proxy at broker {broker}"))
+        })
     }
 
     /// Where one broker's undisturbed listener is.
@@ -153,7 +182,16 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts a killed broker again; returns at once.
+    /// Asks a broker to end (SIGTERM): it hands its leads over first. Returns when it has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`KafkaError::Failed`] when it does not end within a minute.
+    pub fn stop(&mut self, broker: i32) -> Result<(), KafkaError> {
+        self.node(broker)?.stop()
+    }
+
+    /// Starts an ended broker again; returns at once.
     ///
     /// # Errors
     ///
@@ -203,7 +241,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Every node gets the same cluster id; three JVMs, so side by side.
+    /// Every node gets the same cluster id; a JVM each, so side by side.
     fn format(&self) -> Result<(), KafkaError> {
         // 22 characters of the URL-safe alphabet are 16 bytes when the last one has four zero bits.
         let id: String = Uuid::from_u64_pair(u64::from(std::process::id()), 1)
@@ -236,7 +274,7 @@ impl Cluster {
         for id in &expected {
             let mut dead = None;
             let ready = until(
-                &format!("three brokers in the eyes of broker {id}"),
+                &format!("all brokers in the eyes of broker {id}"),
                 START_LIMIT,
                 || {
                     if let Some(error) = self.nodes.iter_mut().find_map(|node| node.check().err()) {

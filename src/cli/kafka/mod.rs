@@ -1,4 +1,4 @@
-//! A real Apache Kafka on this machine: three nodes, three racks, and every fault a test may want.
+//! A real Apache Kafka on this machine: nodes in racks, and every fault a test may want.
 //!
 //! `nearside cluster --kafka`, the tests of `tests/kafka` and the peer benchmark start their
 //! cluster here. It needs a JDK and, the first time, Maven; without them [`Cluster::start`] answers
@@ -13,6 +13,7 @@ mod admin;
 mod cluster;
 mod counters;
 mod error;
+mod groups;
 mod guard;
 mod jars;
 mod java;

@@ -4,28 +4,38 @@ use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use super::KafkaError;
 use super::java::Java;
 use super::settings;
+use super::{KafkaError, until};
 
-/// The racks of the three nodes, in the order of their ids 1, 2, 3.
+/// The racks of three nodes, in the order of their ids 1, 2, 3; what is started by default.
 pub const RACKS: [&str; 3] = ["a", "b", "c"];
 
 /// Where a node lives.
 #[derive(Clone, Debug)]
 pub(super) struct NodePlan {
     pub(super) id: i32,
-    pub(super) rack: &'static str,
+    pub(super) rack: String,
+    /// Whether the node is also a controller.
+    pub(super) controls: bool,
     pub(super) dir: PathBuf,
     /// Listener for brokers and undisturbed clients.
     pub(super) plaintext: u16,
     pub(super) controller: u16,
-    /// Listener behind the proxy.
-    pub(super) proxied: u16,
+    /// One listener behind a proxy for each client that may be cut off on its own.
+    pub(super) paths: Vec<ClientPath>,
+    pub(super) jmx: u16,
+}
+
+/// The way of one client to a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClientPath {
+    /// The node's listener.
+    pub(super) listener: u16,
     /// The proxy's port, which that listener advertises.
     pub(super) proxy: u16,
-    pub(super) jmx: u16,
 }
 
 /// A node and its process.
@@ -114,6 +124,25 @@ impl Node {
             drop(child.wait());
         }
         drop(fs::remove_file(self.plan.pid_file()));
+    }
+
+    /// Asks the process to end (SIGTERM), so that it hands its leads over first, and waits for it.
+    pub(super) fn stop(&mut self) -> Result<(), KafkaError> {
+        if let Process::Running(child) = &mut self.process {
+            signal("TERM", child)?;
+            let id = self.plan.id;
+            until(
+                &format!("the orderly end of node {id}"),
+                STOP_LIMIT,
+                || match child.try_wait() {
+                    Ok(Some(_)) => Ok(()),
+                    Ok(None) => Err("it still runs".to_owned()),
+                    Err(error) => Err(error.to_string()),
+                },
+            )?;
+        }
+        self.kill();
+        Ok(())
     }
 
     /// Stops the process where it stands: its connections stay open and nothing answers.
@@ -207,29 +236,39 @@ impl NodePlan {
     }
 }
 
-/// Plans three nodes below `dir`, on fifteen free ports.
-pub(super) fn plan(dir: &Path) -> Result<Vec<NodePlan>, KafkaError> {
-    let ports = super::ports::free(RACKS.len() * PORTS_EACH)?;
-    let plans = (1..)
-        .zip(RACKS)
-        .zip(ports.chunks_exact(PORTS_EACH))
-        .filter_map(|((id, rack), ports)| {
-            let &[plaintext, controller, proxied, proxy, jmx] = ports else {
-                return None;
-            };
-            let dir = dir.join(format!("node-{id}"));
-            Some(NodePlan {
-                id,
-                rack,
-                dir,
-                plaintext,
-                controller,
-                proxied,
-                proxy,
-                jmx,
-            })
+/// Plans a node for each rack below `dir`, on free ports, with `clients` ways to each.
+pub(super) fn plan(
+    dir: &Path,
+    racks: &[String],
+    clients: usize,
+) -> Result<Vec<NodePlan>, KafkaError> {
+    let mut ports = super::ports::free(racks.len() * (PORTS_EACH + 2 * clients))?.into_iter();
+    let mut next = || {
+        ports
+            .next()
+            .ok_or_else(|| KafkaError::failed("too few ports"))
+    };
+    let mut plans = Vec::new();
+    for (id, rack) in (1..).zip(racks) {
+        let mut paths = Vec::new();
+        for _ in 0..clients {
+            paths.push(ClientPath {
+                listener: next()?,
+                proxy: next()?,
+            });
+        }
+        plans.push(NodePlan {
+            id,
+            rack: rack.clone(),
+            controls: id <= CONTROLLERS,
+            dir: dir.join(format!("node-{id}")),
+            plaintext: next()?,
+            controller: next()?,
+            paths,
+            jmx: next()?,
         });
-    Ok(plans.collect())
+    }
+    Ok(plans)
 }
 
 /// The shell's own `kill`, because a bare system need not have the program.
@@ -253,5 +292,9 @@ fn signal(name: &str, child: &Child) -> Result<(), KafkaError> {
     )))
 }
 
-const PORTS_EACH: usize = 5;
+/// Listeners of brokers, of controllers, and JMX.
+const PORTS_EACH: usize = 3;
+/// Enough to lose one; more would only make every change of metadata slower.
+const CONTROLLERS: i32 = 3;
+const STOP_LIMIT: Duration = Duration::from_secs(60);
 const TAIL_LINES: usize = 20;

@@ -2,36 +2,42 @@
 
 use super::node::NodePlan;
 
-/// The `server.properties` of one node: broker and controller in one process, rack-aware reads, and
-/// limits short enough that a test sees a failover within seconds.
+/// The `server.properties` of one node: rack-aware reads, a listener for each client that may be
+/// cut off on its own, and limits short enough that a test sees a failover within seconds.
 pub(super) fn server_properties(node: &NodePlan, nodes: &[NodePlan]) -> String {
     let voters: Vec<String> = nodes
         .iter()
-        .map(|n| format!("{}@127.0.0.1:{}", n.id, n.controller))
+        .filter(|node| node.controls)
+        .map(|node| format!("{}@127.0.0.1:{}", node.id, node.controller))
         .collect();
-    let NodePlan {
-        id,
-        rack,
-        plaintext,
-        controller,
-        proxied,
-        proxy,
-        ..
-    } = node;
+    let mut protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT".to_owned();
+    let mut listeners = format!("PLAINTEXT://127.0.0.1:{}", node.plaintext);
+    let mut advertised = listeners.clone();
+    for (client, path) in node.paths.iter().enumerate() {
+        protocols += &format!(",PROXY{client}:PLAINTEXT");
+        listeners += &format!(",PROXY{client}://127.0.0.1:{}", path.listener);
+        advertised += &format!(",PROXY{client}://127.0.0.1:{}", path.proxy);
+    }
+    let roles = if node.controls {
+        listeners += &format!(",CONTROLLER://127.0.0.1:{}", node.controller);
+        "broker,controller"
+    } else {
+        "broker"
+    };
     format!(
-        "process.roles=broker,controller\n\
+        "process.roles={roles}\n\
          node.id={id}\n\
          broker.rack={rack}\n\
          log.dirs={logs}\n\
          controller.quorum.voters={voters}\n\
          controller.listener.names=CONTROLLER\n\
          inter.broker.listener.name=PLAINTEXT\n\
-         listener.security.protocol.map=\
-         PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXY:PLAINTEXT\n\
-         listeners=PLAINTEXT://127.0.0.1:{plaintext},CONTROLLER://127.0.0.1:{controller},\
-         PROXY://127.0.0.1:{proxied}\n\
-         advertised.listeners=PLAINTEXT://127.0.0.1:{plaintext},PROXY://127.0.0.1:{proxy}\n\
+         listener.security.protocol.map={protocols}\n\
+         listeners={listeners}\n\
+         advertised.listeners={advertised}\n\
          {COMMON}",
+        id = node.id,
+        rack = node.rack,
         logs = node.dir.join("data").display(),
         voters = voters.join(","),
     )

@@ -6,10 +6,15 @@ use std::time::Duration;
 use kafka_protocol::messages::alter_partition_reassignments_request::{
     ReassignablePartition, ReassignableTopic,
 };
+use kafka_protocol::messages::delete_records_request::{
+    DeleteRecordsPartition, DeleteRecordsTopic,
+};
 use kafka_protocol::messages::elect_leaders_request::TopicPartitions;
-use kafka_protocol::messages::{AlterPartitionReassignmentsRequest, BrokerId, ElectLeadersRequest};
+use kafka_protocol::messages::{
+    AlterPartitionReassignmentsRequest, BrokerId, DeleteRecordsRequest, ElectLeadersRequest,
+};
 
-use super::admin::{Admin, PartitionView, check, topic_name};
+use super::admin::{PartitionView, check, topic_name};
 use super::{Cluster, KafkaError, until};
 
 impl Cluster {
@@ -36,22 +41,18 @@ impl Cluster {
         })
     }
 
-    /// Creates a topic with three replicas a partition, leaders and followers spread evenly, and
-    /// waits until all of them are in sync.
+    /// Creates a topic with three replicas a partition, each in a rack of its own, leaders and
+    /// followers spread evenly, and waits until all of them are in sync.
     ///
     /// # Errors
     ///
     /// [`KafkaError::Failed`] when the cluster refuses.
     pub fn create_topic(&self, topic: &str, partitions: usize) -> Result<(), KafkaError> {
-        let mut order: Vec<i32> = self.racks().into_keys().collect();
-        let replicas = (0..partitions).map(|_| {
-            let replicas = order.clone();
-            order.rotate_left(1);
-            replicas
-        });
-        let replicas: Vec<Vec<i32>> = replicas.collect();
+        let replicas = spread(&self.racks(), partitions);
         self.admin()?.create_topic(topic, &replicas, &[])?;
-        self.wait_partitions(topic, "all replicas in sync", |view| view.isr.len() == 3)?;
+        self.wait_partitions(topic, "all replicas in sync", |view| {
+            view.isr.len() == view.replicas.len()
+        })?;
         Ok(())
     }
 
@@ -68,29 +69,8 @@ impl Cluster {
             .ok_or_else(|| KafkaError::failed(format!("{topic} has no partition {partition}")))?
             .replicas;
         replicas.sort_unstable_by_key(|id| (*id != to, *id));
-        let reassigned = ReassignablePartition::default()
-            .with_partition_index(partition)
-            .with_replicas(Some(replicas.into_iter().map(BrokerId).collect()));
-        let reassigned = ReassignableTopic::default()
-            .with_name(topic_name(topic))
-            .with_partitions(vec![reassigned]);
-        let request = AlterPartitionReassignmentsRequest::default().with_topics(vec![reassigned]);
-        let answer = admin.call(&request, 0)?;
-        check(
-            format_args!("reordering the replicas of {topic}-{partition}"),
-            answer.error_code,
-        )?;
-        for row in answer
-            .responses
-            .into_iter()
-            .flat_map(|topic| topic.partitions)
-        {
-            check(
-                format_args!("reordering the replicas of {topic}-{partition}"),
-                row.error_code,
-            )?;
-        }
-        self.elect_preferred(&mut admin, topic, partition)?;
+        self.reassign(topic, &BTreeMap::from([(partition, replicas)]))?;
+        self.elect_preferred(topic, &[partition])?;
         // Metadata tells of the move before the new leader acts on it; it serves its end once it
         // does.
         until(
@@ -105,28 +85,92 @@ impl Cluster {
         )
     }
 
-    fn elect_preferred(
+    /// Gives partitions other replicas, or the same in another order; copying them may take a
+    /// while.
+    ///
+    /// # Errors
+    ///
+    /// [`KafkaError::Failed`] when the cluster refuses.
+    pub fn reassign(
         &self,
-        admin: &mut Admin,
         topic: &str,
-        partition: i32,
+        replicas: &BTreeMap<i32, Vec<i32>>,
     ) -> Result<(), KafkaError> {
+        let partitions = replicas.iter().map(|(partition, replicas)| {
+            ReassignablePartition::default()
+                .with_partition_index(*partition)
+                .with_replicas(Some(replicas.iter().copied().map(BrokerId).collect()))
+        });
+        let reassigned = ReassignableTopic::default()
+            .with_name(topic_name(topic))
+            .with_partitions(partitions.collect());
+        let request = AlterPartitionReassignmentsRequest::default().with_topics(vec![reassigned]);
+        let answer = self.admin()?.call(&request, 0)?;
+        let what = format!("reassigning {topic}");
+        check(&what, answer.error_code)?;
+        let mut rows = answer
+            .responses
+            .into_iter()
+            .flat_map(|topic| topic.partitions);
+        rows.try_for_each(|row| check(&what, row.error_code))
+    }
+
+    /// Lets the first replica of each partition lead where another one does.
+    ///
+    /// # Errors
+    ///
+    /// [`KafkaError::Failed`] when the cluster refuses.
+    pub fn elect_preferred(&self, topic: &str, partitions: &[i32]) -> Result<(), KafkaError> {
         let wanted = TopicPartitions::default()
             .with_topic(topic_name(topic))
-            .with_partitions(vec![partition]);
-        let request = ElectLeadersRequest::default().with_topic_partitions(Some(vec![wanted]));
-        let answer = admin.call(&request, 2)?;
-        let rows = answer
+            .with_partitions(partitions.to_vec());
+        let request = ElectLeadersRequest::default()
+            .with_topic_partitions(Some(vec![wanted]))
+            .with_timeout_ms(SERVER_TIMEOUT_MS);
+        let answer = self.admin()?.call(&request, 2)?;
+        let mut rows = answer
             .replica_election_results
             .into_iter()
-            .flat_map(|row| row.partition_result);
-        for row in rows.filter(|row| row.error_code != ELECTION_NOT_NEEDED) {
+            .flat_map(|row| row.partition_result)
+            .filter(|row| row.error_code != ELECTION_NOT_NEEDED);
+        rows.try_for_each(|row| {
+            let what = format_args!("electing the leader of {topic}-{}", row.partition_id);
+            check(what, row.error_code)
+        })
+    }
+
+    /// Deletes the records of one partition below `offset`, as retention does.
+    ///
+    /// # Errors
+    ///
+    /// [`KafkaError::Failed`] when its leader refuses.
+    pub fn delete_records(
+        &self,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+    ) -> Result<(), KafkaError> {
+        let views = self.admin()?.partitions(topic)?;
+        let view = views
+            .get(&partition)
+            .ok_or_else(|| KafkaError::failed(format!("{topic} has no partition {partition}")))?;
+        let wanted = DeleteRecordsPartition::default()
+            .with_partition_index(partition)
+            .with_offset(offset);
+        let wanted = DeleteRecordsTopic::default()
+            .with_name(topic_name(topic))
+            .with_partitions(vec![wanted]);
+        let request = DeleteRecordsRequest::default()
+            .with_topics(vec![wanted])
+            .with_timeout_ms(SERVER_TIMEOUT_MS);
+        let answer = self.connect(view.leader)?.call(&request, 2)?;
+        let mut rows = answer.topics.into_iter().flat_map(|topic| topic.partitions);
+        rows.try_for_each(|row| {
             check(
-                format_args!("electing the leader of {topic}-{partition}"),
+                format_args!("deleting from {topic}-{partition}"),
                 row.error_code,
-            )?;
-        }
-        Ok(())
+            )
+        })
     }
 
     /// The log end offsets of a whole topic, each asked of its leader.
@@ -147,5 +191,45 @@ impl Cluster {
     }
 }
 
+/// Three replicas for each partition, in racks of their own as far as there are racks.
+fn spread(racks: &BTreeMap<i32, &str>, partitions: usize) -> Vec<Vec<i32>> {
+    let mut order: Vec<i32> = racks.keys().copied().collect();
+    let replicas = (0..partitions).map(|_| {
+        let mut chosen: Vec<i32> = Vec::new();
+        for id in &order {
+            if chosen.len() < 3 && chosen.iter().all(|other| racks.get(other) != racks.get(id)) {
+                chosen.push(*id);
+            }
+        }
+        for id in &order {
+            if chosen.len() < 3 && !chosen.contains(id) {
+                chosen.push(*id);
+            }
+        }
+        order.rotate_left(1);
+        chosen
+    });
+    replicas.collect()
+}
+
 const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 const ELECTION_NOT_NEEDED: i16 = 84;
+const SERVER_TIMEOUT_MS: i32 = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_partition_has_a_replica_in_every_rack_and_every_broker_leads() {
+        let racks = BTreeMap::from([(1, "a"), (2, "b"), (3, "c"), (4, "a"), (5, "b")]);
+        let expected = [[1, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5, 3], [5, 1, 3]];
+        assert_eq!(spread(&racks, 5), expected);
+    }
+
+    #[test]
+    fn too_few_racks_are_filled_up_with_the_brokers_there_are() {
+        let racks = BTreeMap::from([(1, "a"), (2, "a"), (3, "b")]);
+        assert_eq!(spread(&racks, 1), [[1, 3, 2]]);
+    }
+}

@@ -34,7 +34,7 @@ pub fn until<T>(
     clippy::disallowed_methods,
     reason = "other processes live by the real clock, and no machine is fed from here"
 )]
-fn now() -> Instant {
+pub(super) fn now() -> Instant {
     Instant::now()
 }
 
