@@ -58,6 +58,11 @@ impl BrokerLink {
             Output::Silence { class, silent } => {
                 self.broadcast(BrokerNews::Silence { class, silent });
             }
+            Output::Answered(class) => {
+                let at = self.net.clock.now();
+                self.broadcast(BrokerNews::Answered { class, at });
+            }
+            Output::RoundTrip(time) => self.broadcast(BrokerNews::RoundTrip(time)),
             Output::Quiet(class) => self.broadcast(BrokerNews::Quiet(class)),
             Output::Leadership(hints) => {
                 self.to_metadata.post(Need::Hints(hints));

@@ -2,7 +2,7 @@
 
 use super::{BrokerLink, exchange::Waiting};
 use crate::actors::metadata::Need;
-use crate::actors::net::{Port, PortId, Said, target};
+use crate::actors::net::{IoNews, Port, PortId, Said, target};
 use crate::actors::partition::{BrokerNews, Lot};
 use crate::cluster::LinkState;
 use crate::fleet;
@@ -48,8 +48,20 @@ impl BrokerLink {
     }
 
     /// An input from an I/O task.
-    pub(super) fn io_input(&mut self, id: PortId, input: Input) {
-        self.port_input(id, input);
+    pub(super) fn io_input(&mut self, id: PortId, news: IoNews) {
+        match news {
+            IoNews::Input(input) => self.port_input(id, input),
+            IoNews::Progress => self.progress(id),
+        }
+    }
+
+    /// An answer is coming in: the plan is not to take the broker for silent meanwhile.
+    fn progress(&mut self, id: PortId) {
+        let class = self.ports.get(&id).map(Port::class);
+        let in_use = class.filter(|class| self.current.get(class) == Some(&id));
+        if let Some(class) = in_use.and_then(routing_class) {
+            self.feed(broker::Input::Progress(class));
+        }
     }
 
     /// Wakes every port whose deadline passed.
@@ -100,14 +112,19 @@ impl BrokerLink {
     pub(super) fn said(&mut self, id: PortId, class: Class, said: Vec<Said>) {
         for said in said {
             match said {
-                Said::Completed(completion) => self.completed(completion),
+                Said::Completed(completion) => self.completed(class, completion),
                 Said::Throttled(until) => self.muted(class, until),
                 Said::Event(event) => self.event(id, class, event),
             }
         }
     }
 
-    fn completed(&mut self, completion: Completion) {
+    fn completed(&mut self, class: Class, completion: Completion) {
+        if let (Class::Control, Ok(_), Some(time)) =
+            (class, &completion.result, completion.round_trip)
+        {
+            self.feed(broker::Input::RoundTrip(time));
+        }
         let Token(token) = completion.token;
         match self.waiting.remove(&token) {
             Some(Waiting::Fetch(ticket)) => self.fetched(ticket, completion),

@@ -5,5 +5,5 @@ mod port;
 mod transport;
 
 pub(crate) use alarm::Alarm;
-pub(crate) use port::{IoInput, Net, Port, PortId, Said, target};
+pub(crate) use port::{IoInput, IoNews, Net, Port, PortId, Said, target};
 pub use transport::{BoxFuture, Stream, Tcp, Transport};

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
@@ -33,7 +34,17 @@ pub(crate) struct Net {
 pub(crate) struct PortId(pub(crate) u32);
 
 /// What an I/O task brings to the actor that hosts the port.
-pub(crate) type IoInput = (PortId, Input);
+pub(crate) type IoInput = (PortId, IoNews);
+
+/// One thing an I/O task has to say.
+#[derive(Debug)]
+pub(crate) enum IoNews {
+    /// For the connection machine.
+    Input(Input),
+    /// Bytes of an answer came in that is not whole yet. Told at most every 100 ms, and not of
+    /// answers that are whole sooner.
+    Progress,
+}
 
 /// What a port tells its actor.
 #[derive(Debug)]
@@ -169,7 +180,7 @@ impl Port {
         let (id, to_actor) = (self.id, self.to_actor.clone());
         let task = spawn::local("resolve", async move {
             let result = answer.await.map_err(|error| error.to_string());
-            drop(to_actor.send((id, Input::Resolved(result))));
+            drop(to_actor.send((id, IoNews::Input(Input::Resolved(result)))));
         });
         if let Some(former) = self.resolving.replace(task) {
             former.abort();
@@ -185,6 +196,7 @@ impl Port {
             to_actor: self.to_actor.clone(),
             deframer: Deframer::new(self.net.caps),
             written: Rc::clone(&written),
+            clock: self.net.clock,
         };
         let dial = self.net.transport.dial(address);
         let task = spawn::local("socket", async move {
@@ -253,12 +265,13 @@ struct Run {
     to_actor: UnboundedSender<IoInput>,
     deframer: Deframer,
     written: Rc<Cell<u64>>,
+    clock: Clock,
 }
 
 impl Run {
     fn tell(&self, input: Input) {
         // An actor that is gone needs no input.
-        drop(self.to_actor.send((self.port, input)));
+        drop(self.to_actor.send((self.port, IoNews::Input(input))));
     }
 
     /// Reads and writes until either ends. One future reads, one writes, on one task: closing
@@ -287,6 +300,7 @@ impl Run {
         mut stream: ReadHalf<Box<dyn Stream>>,
         mut expected: UnboundedReceiver<Tier>,
     ) -> Option<String> {
+        let mut told = self.clock.now();
         loop {
             match stream.read_buf(self.deframer.buffer()).await {
                 Ok(0) => return Some("closed by the broker".to_owned()),
@@ -299,10 +313,13 @@ impl Run {
             }
             loop {
                 match self.deframer.next_frame() {
-                    Ok(Some(frame)) => self.tell(Input::Frame {
-                        socket: self.socket,
-                        frame,
-                    }),
+                    Ok(Some(frame)) => {
+                        self.tell(Input::Frame {
+                            socket: self.socket,
+                            frame,
+                        });
+                        told = self.clock.now();
+                    }
                     Ok(None) => break,
                     Err(error) => {
                         self.tell(Input::Broken {
@@ -312,6 +329,10 @@ impl Run {
                         return None;
                     }
                 }
+            }
+            if self.deframer.buffered() > 0 && self.clock.now().since(told) >= PROGRESS {
+                told = self.clock.now();
+                drop(self.to_actor.send((self.port, IoNews::Progress)));
             }
         }
     }
@@ -336,6 +357,9 @@ async fn write_all(
     }
     std::future::pending().await
 }
+
+/// How often an answer that takes long is told of.
+const PROGRESS: Duration = Duration::from_millis(100);
 
 /// The target of a broker's connection.
 pub(crate) fn target(broker: Option<BrokerId>, host: &str, port: u16) -> Target {

@@ -177,11 +177,20 @@ fn apply(table: &mut Brokers, broker: BrokerId, news: BrokerNews) -> Vec<Input> 
                 .into_iter()
                 .collect()
         }
+        BrokerNews::Answered { class, at } => {
+            facts.set_answered(class, at);
+            vec![]
+        }
+        BrokerNews::RoundTrip(time) => {
+            facts.round_trip = Some(time);
+            vec![]
+        }
         BrokerNews::Quiet(class) => vec![Input::Quiet { broker, class }],
         BrokerNews::Muted(until) => vec![Input::Throttled { broker, until }],
         BrokerNews::Gone => {
             for class in CLASSES {
                 facts.set_link(class, Link::Down);
+                facts.set_silent(class, false);
             }
             CLASSES.map(|class| changed(class, LinkChange::Lost)).into()
         }

@@ -1,6 +1,7 @@
 //! What partitions and their supervisor are told.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::Message;
 
@@ -85,6 +86,10 @@ pub(crate) enum BrokerNews {
     V10(bool),
     /// A lane went silent or spoke again.
     Silence { class: Class, silent: bool },
+    /// A lane gave an answer that says something about every partition in its session.
+    Answered { class: Class, at: Moment },
+    /// The smoothed round trip of the control connection changed by much.
+    RoundTrip(Duration),
     /// No byte came from a lane for longer than it may hold a Fetch.
     Quiet(Class),
     /// The broker is mute until then (KIP-219).

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
-use crate::actors::{Clock, Entropy, IoInput, Net, Port, PortId, Said, Tcp, target};
+use crate::actors::{Clock, Entropy, IoInput, IoNews, Net, Port, PortId, Said, Tcp, target};
 use crate::cluster::{
     Endpoint, Input as ViewInput, Interest, LinkState, Metadata, Output as ViewOutput,
     RequestToken, Target,
@@ -128,8 +128,11 @@ impl Client {
     }
 
     /// Feeds what a socket brought.
-    pub(super) fn io(&mut self, (id, input): IoInput) {
-        self.port_input(id, input);
+    pub(super) fn io(&mut self, (id, news): IoInput) {
+        match news {
+            IoNews::Input(input) => self.port_input(id, input),
+            IoNews::Progress => {}
+        }
         self.settle();
     }
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use super::asked::Flight;
 use super::lane::Landing;
 use super::machine::Broker;
 use super::members::Claim;
 use super::output::{Count, Output, Ticket, Traffic};
-use super::probes::Asked;
 use crate::cluster::{Hint, HintLot, Reason};
 use crate::ids::TopicPartition;
 use crate::routing::facts::Class;
@@ -16,19 +16,24 @@ use crate::wire::api::TopicRef;
 use crate::wire::api::fetch::{Response, Row};
 
 impl Broker {
-    /// An answer belongs to one of the lanes or to the probes, or came too late for any.
+    /// An answer belongs to one of the lanes, to the probes or to the hedges, or came too late for
+    /// any.
     pub(super) fn on_answered(&mut self, ticket: Ticket, response: &Response) {
         if self.rack.flies(ticket) {
             self.on_lane_answered(Class::Rack, ticket, response);
         } else if self.no_rack.flies(ticket) {
             self.on_lane_answered(Class::NoRack, ticket, response);
-        } else if let Some(asked) = self.probes.answered(ticket) {
-            self.on_probe_answered(asked, response);
+        } else if let Some(flight) = self.probes.answered(ticket) {
+            self.on_questions_answered(Traffic::Probe, flight, response);
+        } else if let Some(flight) = self.hedges.answered(ticket) {
+            self.on_questions_answered(Traffic::Hedge, flight, response);
         }
     }
 
     fn on_lane_answered(&mut self, class: Class, ticket: Ticket, response: &Response) {
         let (settings, now) = (Arc::clone(&self.settings), self.now());
+        let alert = self.fetch_lane(class).vigil.answered();
+        self.alert(class, alert);
         let landing = self.fetch_lane(class).answered(ticket, response, now);
         match landing {
             Landing::Rows => self.split(class, ticket, response),
@@ -59,6 +64,10 @@ impl Broker {
         let throttled = !response.throttle.is_zero();
         let total: usize = response.rows().map(|row| row.records.len()).sum();
         let full = i32::try_from(total).unwrap_or(i32::MAX) >= self.settings.max_bytes;
+        let now = self.now();
+        if !throttled && !full && self.fetch_lane(class).tells_answer(now) {
+            self.emit(Output::Answered(class));
+        }
         for row in response.rows() {
             bytes += row.records.len();
             let Some(topic) = self.fetch_lane(class).members.name(&row.topic) else {
@@ -96,30 +105,38 @@ impl Broker {
         self.finish(hints, response, traffic, bytes);
     }
 
-    fn on_probe_answered(&mut self, asked: Vec<Asked>, response: &Response) {
-        let mut asked = asked;
+    /// Splits the answer to probes or hedges. Who asked and got no row has failed.
+    fn on_questions_answered(&mut self, traffic: Traffic, flight: Flight, response: &Response) {
+        let mut flight = flight;
         let mut hints = Vec::new();
         let mut bytes = 0_usize;
         if response.error == ErrorCode::NONE {
             for row in response.rows() {
                 bytes += row.records.len();
-                let found = asked.iter().position(|asked| asked.is_answered_by(&row));
-                let Some(asked) = found.map(|index| asked.swap_remove(index)) else {
+                let Some((partition, stamp)) = flight.take(&row) else {
+                    self.waste(&row);
                     continue;
                 };
-                let Asked {
-                    partition, stamp, ..
-                } = asked;
                 hints.extend(leadership(&partition, &stamp, &row));
-                self.emit(Output::ProbeRow {
-                    partition,
-                    stamp,
-                    row,
+                self.emit(match traffic {
+                    Traffic::Hedge => Output::HedgeRow {
+                        partition,
+                        stamp,
+                        row,
+                    },
+                    Traffic::Probe | Traffic::Lane(_) => Output::ProbeRow {
+                        partition,
+                        stamp,
+                        row,
+                    },
                 });
             }
         }
-        self.probes_failed(asked);
-        self.finish(hints, response, Traffic::Probe, bytes);
+        match traffic {
+            Traffic::Hedge => self.hedges_failed(flight.rest()),
+            Traffic::Probe | Traffic::Lane(_) => self.probes_failed(flight.rest()),
+        }
+        self.finish(hints, response, traffic, bytes);
     }
 
     /// A row whose route has moved on: paid for, and of no use.

@@ -1,5 +1,7 @@
 //! What can happen at the link to one broker.
 
+use std::time::Duration;
+
 use super::output::Ticket;
 use crate::ids::{BrokerId, Moment, TopicPartition};
 use crate::routing::cooldown::Fault;
@@ -97,6 +99,8 @@ pub enum Input {
         /// Which Fetch.
         ticket: Ticket,
     },
+    /// How long an answer took on the control connection.
+    RoundTrip(Duration),
     /// The broker asked for silence until then (KIP-219); tickets in flight wait that much longer.
     Muted(Moment),
     /// This link's share of the client's probe budget, in partitions per second (routing.md 8.2).

@@ -6,6 +6,7 @@ use super::members::{Claim, Members};
 use super::output::Ticket;
 use super::session::{Form, Outcome, Session};
 use super::settings::Settings;
+use super::vigil::Vigil;
 use crate::ids::{Moment, TopicPartition};
 use crate::routing::facts::Class;
 use crate::routing::output::Demand;
@@ -35,6 +36,7 @@ pub(super) enum Landing {
 #[derive(Clone, Debug)]
 pub(super) struct FetchLane {
     pub(super) members: Members,
+    pub(super) vigil: Vigil,
     class: Class,
     v10: bool,
     by_name: bool,
@@ -43,12 +45,15 @@ pub(super) struct FetchLane {
     hold_until: Option<Moment>,
     not_before: Option<Moment>,
     idle_since: Option<Moment>,
+    /// When it was last told that an answer came.
+    told: Option<Moment>,
 }
 
 impl FetchLane {
     pub(super) fn new(class: Class, settings: &Settings) -> Self {
         Self {
             members: Members::default(),
+            vigil: Vigil::default(),
             class,
             v10: false,
             by_name: false,
@@ -57,6 +62,7 @@ impl FetchLane {
             hold_until: None,
             not_before: None,
             idle_since: None,
+            told: None,
         }
     }
 
@@ -137,6 +143,7 @@ impl FetchLane {
             form,
             deadline,
         });
+        self.vigil.sent(settings, now);
         Some(Request {
             session_id: form.id,
             session_epoch: form.epoch,
@@ -194,6 +201,16 @@ impl FetchLane {
         }
     }
 
+    /// An answer came that says something about every member. True if that is to be told: not more
+    /// often than watchdogs care.
+    pub(super) fn tells_answer(&mut self, now: Moment) -> bool {
+        let due = self.told.is_none_or(|told| now.since(told) >= TELL_EVERY);
+        if due {
+            self.told = Some(now);
+        }
+        due
+    }
+
     /// Whose row is this?
     pub(super) fn claim(
         &mut self,
@@ -232,6 +249,7 @@ impl FetchLane {
     /// No answer will come: the request did not happen.
     pub(super) fn failed(&mut self) -> Vec<(TopicPartition, Stamp)> {
         self.idle_since = None;
+        self.vigil.unanswered();
         if self.flight.take().is_some() {
             self.session.replace();
         }
@@ -245,8 +263,14 @@ impl FetchLane {
 
     /// The mute moves the deadline of the Fetch in flight.
     pub(super) fn extend(&mut self, mute: Duration) {
+        self.vigil.extend(mute);
+        self.prolong(mute);
+    }
+
+    /// The Fetch in flight is given up this much later.
+    pub(super) fn prolong(&mut self, time: Duration) {
         if let Some(flight) = &mut self.flight {
-            flight.deadline = flight.deadline + mute;
+            flight.deadline = flight.deadline + time;
         }
     }
 
@@ -283,10 +307,15 @@ impl FetchLane {
         let flight = self.flight.map(|flight| flight.deadline);
         let pause = self.not_before.filter(|_| self.has_work());
         let idle = self.idle_since.map(|since| since + settings.no_rack_idle);
-        [hold, flight, pause, idle].into_iter().flatten().min()
+        let vigil = self.vigil.next_deadline();
+        [hold, flight, pause, idle, vigil]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
-    fn version_limit(&self) -> Option<i16> {
+    /// Highest version its requests may use.
+    pub(super) fn version_limit(&self) -> Option<i16> {
         match (self.v10, self.by_name) {
             (true, _) => Some(HINTLESS),
             (false, true) => Some(NAMED),
@@ -299,5 +328,7 @@ impl FetchLane {
 const HINTLESS: i16 = 10;
 /// Highest Fetch version that names topics.
 const NAMED: i16 = 12;
+/// How often a lane that answers is told of.
+const TELL_EVERY: Duration = Duration::from_millis(250);
 /// Pause after a top-level error that is none of the session's.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);

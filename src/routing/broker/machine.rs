@@ -3,17 +3,22 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::asked::Flight;
 use super::breaker::{Action, Breaker};
+use super::hedges::Hedges;
 use super::input::Input;
 use super::lane::FetchLane;
 use super::output::{Output, Ticket};
-use super::probes::{Asked, Probes};
+use super::probes::Probes;
+use super::round_trip::RoundTrip;
 use super::settings::Settings;
+use super::vigil::Alert;
 use crate::ids::{BrokerId, Draw, Moment, TopicPartition};
 use crate::routing::cooldown::Fault;
 use crate::routing::facts::Class;
 use crate::routing::output::Demand;
 use crate::routing::stamp::{Lane, Stamp};
+use crate::wire::api::fetch::Request;
 
 /// Carries the demand of all routes to one broker, and its answers back.
 ///
@@ -27,7 +32,9 @@ pub struct Broker {
     pub(super) rack: FetchLane,
     pub(super) no_rack: FetchLane,
     pub(super) probes: Probes,
+    pub(super) hedges: Hedges,
     breaker: Breaker,
+    round_trip: RoundTrip,
     links: Links,
     muted_until: Moment,
     next_ticket: Ticket,
@@ -44,7 +51,7 @@ struct Links {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum LinkState {
+pub(super) enum LinkState {
     #[default]
     Down,
     Dialling,
@@ -59,7 +66,9 @@ impl Broker {
             rack: FetchLane::new(Class::Rack, &settings),
             no_rack: FetchLane::new(Class::NoRack, &settings),
             probes: Probes::new(&settings),
+            hedges: Hedges::default(),
             breaker: Breaker::new(),
+            round_trip: RoundTrip::default(),
             links: Links::default(),
             muted_until: Moment::ZERO,
             next_ticket: Ticket(1),
@@ -82,7 +91,8 @@ impl Broker {
     /// Whether nothing is wanted, in flight or waiting here.
     pub fn is_idle(&self) -> bool {
         let quiet = |lane: &FetchLane| lane.members.is_idle() && !lane.is_flying();
-        quiet(&self.rack) && quiet(&self.no_rack) && !self.probes.is_waiting()
+        let asked = self.probes.is_waiting() || self.hedges.is_waiting();
+        quiet(&self.rack) && quiet(&self.no_rack) && !asked
     }
 
     /// Takes one input.
@@ -104,11 +114,9 @@ impl Broker {
             Input::Hedge {
                 partition,
                 question,
-            } => self.emit(Output::HedgeFailed {
-                partition,
-                stamp: question.stamp,
-            }),
-            Input::CancelHedge { .. } | Input::Progress(_) => {}
+            } => self.hedges.ask(partition, question),
+            Input::CancelHedge { partition } => self.hedges.cancel(&partition),
+            Input::Progress(class) => self.on_progress(class),
             Input::Cooling { partition, fault } => self.on_cooling(partition, fault, draw),
             Input::DropLane => self.set_v10(true),
             Input::Dial(class) => self.dial(class),
@@ -117,6 +125,10 @@ impl Broker {
             Input::Answered { ticket, response } => self.on_answered(ticket, &response),
             Input::Failed { ticket } => self.on_failed(ticket),
             Input::Muted(until) => self.on_muted(until),
+            Input::RoundTrip(time) => {
+                let told = self.round_trip.measured(time);
+                self.outputs.extend(told.map(Output::RoundTrip));
+            }
             Input::ProbeShare(per_second) => self.probes.set_rate(per_second),
             Input::Close => self.close(),
             Input::Tick => self.on_tick(),
@@ -139,6 +151,7 @@ impl Broker {
         let [rack, no_rack] = lanes;
         let others = [
             self.probes.next_deadline(),
+            self.hedges.next_deadline(),
             self.breaker.next_deadline(),
             muted,
         ];
@@ -151,6 +164,25 @@ impl Broker {
 
     pub(super) fn now(&self) -> Moment {
         self.now
+    }
+
+    pub(super) fn muted_until(&self) -> Moment {
+        self.muted_until
+    }
+
+    pub(super) fn next_ticket(&self) -> Ticket {
+        self.next_ticket
+    }
+
+    /// Sends a request under the ticket that is next.
+    pub(super) fn send(&mut self, class: Class, request: Request) {
+        let ticket = self.next_ticket;
+        self.next_ticket.0 += 1;
+        self.emit(Output::Send {
+            class,
+            request,
+            ticket,
+        });
     }
 
     pub(super) fn lane(&mut self, lane: Lane) -> &mut FetchLane {
@@ -166,12 +198,32 @@ impl Broker {
         }
     }
 
-    pub(super) fn probes_failed(&mut self, failed: Vec<Asked>) {
-        for Asked {
-            partition, stamp, ..
-        } in failed
-        {
+    pub(super) fn probes_failed(&mut self, failed: Vec<(TopicPartition, Stamp)>) {
+        for (partition, stamp) in failed {
             self.emit(Output::ProbeFailed { partition, stamp });
+        }
+    }
+
+    pub(super) fn hedges_failed(&mut self, failed: Vec<(TopicPartition, Stamp)>) {
+        for (partition, stamp) in failed {
+            self.emit(Output::HedgeFailed { partition, stamp });
+        }
+    }
+
+    pub(super) fn alert(&mut self, class: Class, alert: impl IntoIterator<Item = Alert>) {
+        for alert in alert {
+            self.emit(match alert {
+                Alert::Quiet => Output::Quiet(class),
+                Alert::Silence(silent) => Output::Silence { class, silent },
+            });
+        }
+    }
+
+    fn on_progress(&mut self, class: Class) {
+        let (settings, now) = (Arc::clone(&self.settings), self.now);
+        match class {
+            Class::Rack | Class::NoRack => self.fetch_lane(class).vigil.progress(&settings, now),
+            Class::Control => self.hedges.progress(&settings, now),
         }
     }
 
@@ -193,66 +245,6 @@ impl Broker {
         }
     }
 
-    /// Everything that is due to leave: good-byes, fetches, probes, dials.
-    fn fill(&mut self) {
-        if self.now < self.muted_until {
-            return;
-        }
-        let settings = Arc::clone(&self.settings);
-        for class in [Class::Rack, Class::NoRack] {
-            self.fill_lane(class, &settings);
-        }
-        self.fill_probes(&settings);
-    }
-
-    fn fill_lane(&mut self, class: Class, settings: &Settings) {
-        let (now, ticket) = (self.now, self.next_ticket);
-        if self.link(class) != LinkState::Ready {
-            if self.fetch_lane(class).has_work() {
-                self.dial(class);
-            }
-            return;
-        }
-        let lane = self.fetch_lane(class);
-        let request = if lane.is_abandoned(settings, now) {
-            lane.good_bye(settings)
-        } else {
-            lane.next_request(ticket, settings, now)
-        };
-        if let Some(request) = request {
-            self.next_ticket.0 += 1;
-            self.emit(Output::Send {
-                class,
-                request,
-                ticket,
-            });
-        }
-    }
-
-    fn fill_probes(&mut self, settings: &Settings) {
-        if !self.probes.is_waiting() {
-            return;
-        }
-        let (now, ticket) = (self.now, self.next_ticket);
-        if self.links.control != LinkState::Ready {
-            if self.probes.is_out_of_patience(settings, now) {
-                let failed = self.probes.fail_all();
-                self.probes_failed(failed);
-            } else {
-                self.dial(Class::Control);
-            }
-            return;
-        }
-        if let Some(request) = self.probes.next_request(ticket, settings, now) {
-            self.next_ticket.0 += 1;
-            self.emit(Output::Send {
-                class: Class::Control,
-                request,
-                ticket,
-            });
-        }
-    }
-
     pub(super) fn fetch_lane(&mut self, class: Class) -> &mut FetchLane {
         match class {
             Class::Rack | Class::Control => &mut self.rack,
@@ -260,7 +252,7 @@ impl Broker {
         }
     }
 
-    fn link(&self, class: Class) -> LinkState {
+    pub(super) fn link(&self, class: Class) -> LinkState {
         match class {
             Class::Rack => self.links.rack,
             Class::NoRack => self.links.no_rack,
@@ -277,7 +269,7 @@ impl Broker {
     }
 
     /// Asks for a connection once; its own backoff paces the attempts.
-    fn dial(&mut self, class: Class) {
+    pub(super) fn dial(&mut self, class: Class) {
         if self.link(class) == LinkState::Down {
             self.set_link(class, LinkState::Dialling);
             self.emit(Output::Dial(class));
@@ -286,6 +278,10 @@ impl Broker {
 
     fn on_link_ready(&mut self, class: Class) {
         self.set_link(class, LinkState::Ready);
+        if class != Class::Control {
+            let alert = self.fetch_lane(class).vigil.connected();
+            self.alert(class, alert);
+        }
         let settings = Arc::clone(&self.settings);
         self.breaker.reached(&settings, self.now);
     }
@@ -300,6 +296,8 @@ impl Broker {
             Class::Control => {
                 let failed = self.probes.fail_all();
                 self.probes_failed(failed);
+                let failed = self.hedges.fail_all();
+                self.hedges_failed(failed);
             }
         }
         if class == Class::NoRack && self.no_rack.is_v10() {
@@ -327,8 +325,11 @@ impl Broker {
                 self.drained(drained);
             }
         }
-        if let Some(failed) = self.probes.answered(ticket) {
-            self.probes_failed(failed);
+        if let Some(flight) = self.probes.answered(ticket) {
+            self.probes_failed(flight.rest());
+        }
+        if let Some(flight) = self.hedges.answered(ticket) {
+            self.hedges_failed(flight.rest());
         }
     }
 
@@ -338,24 +339,7 @@ impl Broker {
         self.rack.extend(mute);
         self.no_rack.extend(mute);
         self.probes.extend(mute);
-    }
-
-    fn close(&mut self) {
-        let settings = Arc::clone(&self.settings);
-        for class in [Class::Rack, Class::NoRack] {
-            if self.link(class) != LinkState::Ready || self.fetch_lane(class).is_flying() {
-                continue;
-            }
-            if let Some(request) = self.fetch_lane(class).good_bye(&settings) {
-                let ticket = self.next_ticket;
-                self.next_ticket.0 += 1;
-                self.emit(Output::Send {
-                    class,
-                    request,
-                    ticket,
-                });
-            }
-        }
+        self.hedges.extend(mute);
     }
 
     fn on_tick(&mut self) {
@@ -366,11 +350,15 @@ impl Broker {
             }
             if self.fetch_lane(class).is_overdue(now) {
                 self.emit(Output::Hangup(class));
-                self.fetch_lane(class).extend(HANGUP_PAUSE);
+                self.fetch_lane(class).prolong(HANGUP_PAUSE);
             }
+            let alerts = self.fetch_lane(class).vigil.tick(now);
+            self.alert(class, alerts);
         }
-        if let Some(failed) = self.probes.overdue(now) {
-            self.probes_failed(failed);
+        let (probe, hedge) = (self.probes.overdue(now), self.hedges.overdue(now));
+        if probe.is_some() || hedge.is_some() {
+            self.probes_failed(probe.map(Flight::rest).unwrap_or_default());
+            self.hedges_failed(hedge.map(Flight::rest).unwrap_or_default());
             self.emit(Output::Hangup(Class::Control));
         }
         self.breaker.tick(&settings, now);

@@ -12,20 +12,27 @@
 //! * A row consumes its demand. The lane's next Fetch waits until every partition that got a row
 //!   has wanted again or withdrawn, at most `fetch.max.wait.ms`; then who still has no room leaves
 //!   the session.
+//! * Raise [`Input::Progress`] when bytes of an answer came in that are no whole answer yet, at most
+//!   every 100 ms per connection.
 //! * Raise [`Input::Muted`] when any connection of the broker reports a throttle (KIP-219).
 
 mod answer;
+mod asked;
 mod breaker;
+mod hedges;
 mod input;
 mod lane;
+mod leaving;
 mod machine;
 mod members;
 mod output;
 mod probes;
+mod round_trip;
 mod session;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod vigil;
 
 pub use input::Input;
 pub use machine::Broker;

@@ -1,5 +1,7 @@
 //! What the link to one broker asks its host to do.
 
+use std::time::Duration;
+
 use crate::cluster::{HintLot, Reason};
 use crate::ids::{BrokerId, TopicPartition};
 use crate::routing::facts::{Breaker, Class};
@@ -86,6 +88,12 @@ pub enum Output {
     },
     /// No byte came from a lane for `fetch.max.wait.ms` + 500 ms: tell the routes concerned.
     Quiet(Class),
+    /// A lane gave an answer that says something about every partition in its session: update the
+    /// facts of all threads. Told at most every quarter of a second.
+    Answered(Class),
+    /// The smoothed round trip of the control connection changed by much: update the facts of all
+    /// threads.
+    RoundTrip(Duration),
     /// Leadership told along with codes 6 and 74 (KIP-951), for the metadata machine.
     Leadership(HintLot),
     /// Refresh the metadata of these partitions.
@@ -149,6 +157,8 @@ impl Output {
             | Self::Dial(_)
             | Self::Silence { .. }
             | Self::Quiet(_)
+            | Self::Answered(_)
+            | Self::RoundTrip(_)
             | Self::Leadership(_)
             | Self::Refresh { .. }
             | Self::Breaker(_)

@@ -3,48 +3,13 @@
 use indexmap::IndexMap;
 use std::time::Duration;
 
+use super::asked::Flight;
 use super::output::Ticket;
 use super::settings::Settings;
-use crate::ids::{Moment, TopicId, TopicPartition};
+use crate::ids::{Moment, TopicPartition};
 use crate::routing::output::Demand;
 use crate::routing::stamp::Stamp;
-use crate::wire::api::TopicRef;
-use crate::wire::api::fetch::{Partition, Request, Row};
-
-/// A question that left.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) struct Asked {
-    pub(super) partition: TopicPartition,
-    pub(super) topic_id: Option<TopicId>,
-    pub(super) stamp: Stamp,
-}
-
-impl Asked {
-    fn new(partition: TopicPartition, question: &Demand) -> Self {
-        Self {
-            partition,
-            topic_id: question.topic_id,
-            stamp: question.stamp,
-        }
-    }
-
-    /// Whether a row answers it.
-    pub(super) fn is_answered_by(&self, row: &Row) -> bool {
-        let same_topic = match &row.topic {
-            TopicRef::Name(name) => *name == self.partition.topic,
-            TopicRef::Id(id) => Some(*id) == self.topic_id,
-        };
-        same_topic && row.partition == self.partition.partition
-    }
-}
-
-/// The one probe request in flight.
-#[derive(Clone, Debug)]
-struct Flight {
-    ticket: Ticket,
-    asked: Vec<Asked>,
-    deadline: Moment,
-}
+use crate::wire::api::fetch::Request;
 
 /// Waiting and running probes.
 #[derive(Clone, Debug)]
@@ -85,7 +50,7 @@ impl Probes {
     pub(super) fn cancel(&mut self, partition: &TopicPartition) {
         self.queue.shift_remove(partition);
         if let Some(flight) = &mut self.flight {
-            flight.asked.retain(|asked| asked.partition != *partition);
+            flight.cancel(partition);
         }
     }
 
@@ -109,18 +74,13 @@ impl Probes {
         if self.flight.is_some() || count == 0 {
             return None;
         }
-        let mut asked = Vec::with_capacity(count);
+        let mut flight = Flight::new(ticket, now + settings.probe_timeout);
         let mut partitions = Vec::with_capacity(count);
         for (partition, question) in self.queue.drain(..count) {
-            partitions.push(row(&partition, &question));
-            asked.push(Asked::new(partition, &question));
+            partitions.push(flight.add(partition, &question, PROBE_BYTES));
             self.tokens -= 1.0;
         }
-        self.flight = Some(Flight {
-            ticket,
-            asked,
-            deadline: now + settings.probe_timeout,
-        });
+        self.flight = Some(flight);
         Some(Request {
             session_id: 0,
             session_epoch: -1,
@@ -135,31 +95,22 @@ impl Probes {
         })
     }
 
-    /// The questions of an answered request; `None` if it is not the one in flight.
-    pub(super) fn answered(&mut self, ticket: Ticket) -> Option<Vec<Asked>> {
-        self.flight
-            .take_if(|flight| flight.ticket == ticket)
-            .map(|flight| flight.asked)
+    /// The request answered; `None` if it is not the one in flight.
+    pub(super) fn answered(&mut self, ticket: Ticket) -> Option<Flight> {
+        self.flight.take_if(|flight| flight.is(ticket))
     }
 
-    /// The questions of a request that went unanswered for too long.
-    pub(super) fn overdue(&mut self, now: Moment) -> Option<Vec<Asked>> {
-        self.flight
-            .take_if(|flight| flight.deadline <= now)
-            .map(|flight| flight.asked)
+    /// The request that went unanswered for too long.
+    pub(super) fn overdue(&mut self, now: Moment) -> Option<Flight> {
+        self.flight.take_if(|flight| flight.is_late(now))
     }
 
     /// All questions: the connection is gone.
-    pub(super) fn fail_all(&mut self) -> Vec<Asked> {
+    pub(super) fn fail_all(&mut self) -> Vec<(TopicPartition, Stamp)> {
         self.patience = None;
-        let mut failed = self
-            .flight
-            .take()
-            .map(|flight| flight.asked)
-            .unwrap_or_default();
+        let mut failed = self.flight.take().map(Flight::rest).unwrap_or_default();
         let waiting = self.queue.drain(..);
-        let waiting = waiting.map(|(partition, question)| Asked::new(partition, &question));
-        failed.extend(waiting);
+        failed.extend(waiting.map(|(partition, question)| (partition, question.stamp)));
         failed
     }
 
@@ -176,12 +127,12 @@ impl Probes {
 
     pub(super) fn extend(&mut self, mute: Duration) {
         if let Some(flight) = &mut self.flight {
-            flight.deadline = flight.deadline + mute;
+            flight.extend(mute);
         }
     }
 
     pub(super) fn next_deadline(&self) -> Option<Moment> {
-        let flight = self.flight.as_ref().map(|flight| flight.deadline);
+        let flight = self.flight.as_ref().map(Flight::deadline);
         let token = match self.queue.is_empty() || self.flight.is_some() || self.tokens >= 1.0 {
             true => None,
             false => Some(
@@ -205,18 +156,6 @@ impl Probes {
         )]
         let whole = (self.tokens + ROUNDING).clamp(0.0, 1_000_000.0) as usize;
         whole
-    }
-}
-
-fn row(partition: &TopicPartition, question: &Demand) -> Partition {
-    Partition {
-        topic: partition.topic.clone(),
-        topic_id: question.topic_id,
-        partition: partition.partition,
-        current_leader_epoch: question.stamp.epoch,
-        fetch_offset: question.stamp.offset,
-        last_fetched_epoch: question.last_fetched_epoch,
-        max_bytes: PROBE_BYTES,
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Settings {
     pub session_retry: Duration,
     /// `route.norack.idle.ms`, default 60 s.
     pub no_rack_idle: Duration,
-    /// `route.probe.timeout.ms`, default 2 s.
+    /// `route.probe.timeout.ms`, default 2 s; a hedge that takes longer ends its connection, too.
     pub probe_timeout: Duration,
     /// `route.probe.batch`, default 8 partitions per probe request.
     pub probe_batch: usize,

@@ -161,6 +161,13 @@ impl Rig {
                     self.tell_concerned(broker, &Input::Silent { broker, class });
                 }
             }
+            broker::Output::Answered(class) => {
+                let now = self.now;
+                self.brokers.entry(broker).set_answered(class, now);
+            }
+            broker::Output::RoundTrip(time) => {
+                self.brokers.entry(broker).round_trip = Some(time);
+            }
             broker::Output::Quiet(class) => {
                 self.tell_concerned(broker, &Input::Quiet { broker, class });
             }

@@ -39,7 +39,12 @@ pub(crate) fn assigned(
 }
 
 impl Rig {
-    pub(super) fn on_completed(&mut self, _wire: Wire, completion: Completion) {
+    pub(super) fn on_completed(&mut self, (broker, class): Wire, completion: Completion) {
+        if let (wire::Class::Control, Ok(_), Some(time)) =
+            (class, &completion.result, completion.round_trip)
+        {
+            self.link_input(broker, broker::Input::RoundTrip(time));
+        }
         let purpose = self.purposes.remove(&completion.token.0).unwrap();
         let (now, draw) = (self.now, self.sample());
         match (purpose, completion.result) {

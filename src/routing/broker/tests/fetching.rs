@@ -1,156 +1,11 @@
-//! Unit tests of the link machine: demands in, requests out, answers split.
+//! Demands in, requests out, answers split.
 
 use std::slice::from_ref;
-use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use kafka_protocol::messages::FetchResponse;
-use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
-use kafka_protocol::protocol::{Encodable, StrBytes};
-
-use super::{Broker, Count, Input, Output, Settings, Ticket};
-use crate::ids::{
-    AssignmentEpoch, BrokerId, Draw, LeaderEpoch, Moment, Offset, PositionGeneration,
-    RouteGeneration, TopicIncarnation, TopicPartition,
-};
+use super::desk::{Desk, demand, indexes, partition, response, rows};
+use crate::routing::broker::{Count, Input, Output, Settings};
 use crate::routing::{Class, Demand, Kind, Lane, ProbeId, Role, Stamp};
-use crate::wire::api::fetch::{Request, Response};
-
-/// A link to broker 2 whose connections are Ready.
-struct Desk {
-    broker: Broker,
-    now: Moment,
-}
-
-impl Desk {
-    fn new() -> Self {
-        let broker = Broker::new(BrokerId(2), Arc::new(Settings::default()));
-        let mut desk = Self {
-            broker,
-            now: Moment::from_ms(1_000_000),
-        };
-        for class in [Class::Rack, Class::NoRack, Class::Control] {
-            desk.say(Input::LinkReady {
-                class,
-                fetch_version: 12,
-            });
-        }
-        desk
-    }
-
-    fn say(&mut self, input: Input) {
-        self.broker.handle(input, Draw(1), self.now);
-    }
-
-    fn outputs(&mut self) -> Vec<Output> {
-        std::iter::from_fn(|| self.broker.poll_output()).collect()
-    }
-
-    fn want(&mut self, index: i32, offset: i64) -> Stamp {
-        let demand = demand(offset);
-        self.say(Input::Want {
-            partition: partition(index),
-            demand,
-        });
-        demand.stamp
-    }
-
-    /// The one request that is due.
-    fn sent(&mut self) -> (Ticket, Request) {
-        let sends = self.outputs().into_iter().filter_map(|output| {
-            let Output::Send {
-                request, ticket, ..
-            } = output
-            else {
-                return None;
-            };
-            Some((ticket, request))
-        });
-        let mut sends: Vec<_> = sends.collect();
-        assert_eq!(sends.len(), 1, "{sends:?}");
-        sends.remove(0)
-    }
-
-    fn answer(&mut self, ticket: Ticket, session: i32, rows: &[(i32, usize)]) -> Vec<Output> {
-        let response = response(session, rows);
-        self.say(Input::Answered { ticket, response });
-        self.outputs()
-    }
-
-    fn pass(&mut self, ms: u64) -> Vec<Output> {
-        self.now = self.now + Duration::from_millis(ms);
-        self.say(Input::Tick);
-        self.outputs()
-    }
-}
-
-fn partition(index: i32) -> TopicPartition {
-    TopicPartition::new("orders", index)
-}
-
-fn demand(offset: i64) -> Demand {
-    let stamp = Stamp {
-        assignment: AssignmentEpoch(1),
-        topic: TopicIncarnation(0),
-        position: PositionGeneration(1),
-        route: RouteGeneration(1),
-        broker: BrokerId(2),
-        role: Role::Follower,
-        lane: Lane::Rack,
-        kind: Kind::Reading,
-        epoch: Some(LeaderEpoch(5)),
-        offset: Offset(offset),
-    };
-    Demand {
-        stamp,
-        topic_id: None,
-        last_fetched_epoch: None,
-        max_bytes: 1 << 20,
-    }
-}
-
-/// An answer with rows of so many record bytes.
-fn response(session: i32, rows: &[(i32, usize)]) -> Response {
-    let rows = rows.iter().map(|(index, bytes)| {
-        PartitionData::default()
-            .with_partition_index(*index)
-            .with_high_watermark(1_000)
-            .with_records(Some(Bytes::from(vec![0; *bytes])))
-    });
-    let topic = FetchableTopicResponse::default()
-        .with_topic(kafka_protocol::messages::TopicName(
-            StrBytes::from_static_str("orders"),
-        ))
-        .with_partitions(rows.collect());
-    let message = FetchResponse::default()
-        .with_session_id(session)
-        .with_responses(vec![topic]);
-    let mut body = BytesMut::new();
-    message.encode(&mut body, 12).unwrap();
-    Response::decode(12, &body.freeze()).unwrap()
-}
-
-fn indexes(request: &Request) -> Vec<i32> {
-    request
-        .partitions
-        .iter()
-        .map(|row| row.partition.0)
-        .collect()
-}
-
-fn rows(outputs: &[Output]) -> Vec<(i32, Stamp)> {
-    let rows = outputs.iter().filter_map(|output| {
-        let Output::Row {
-            partition, stamp, ..
-        } = output
-        else {
-            return None;
-        };
-        Some((partition.partition.0, *stamp))
-    });
-    rows.collect()
-}
 
 #[test]
 fn a_lot_of_demands_leaves_in_one_request_and_one_fetch_flies() {
@@ -460,4 +315,32 @@ fn probes_keep_to_their_share_of_the_rate() {
     }
     // Six seconds at ten a second, and one second's worth at once.
     assert!((60..=71).contains(&asked), "{asked}");
+}
+
+#[test]
+fn an_answer_about_every_member_is_told_at_most_every_quarter_second() {
+    let told = |outputs: Vec<Output>| outputs.contains(&Output::Answered(Class::Rack));
+    let mut desk = Desk::new();
+    let mut times = Vec::new();
+    for round in 0..20 {
+        desk.want(0, round);
+        let (ticket, _) = desk.sent();
+        desk.pass(50);
+        let response = response(7, &[(0, 0)]);
+        desk.say(Input::Answered { ticket, response });
+        if told(desk.outputs()) {
+            times.push(round);
+        }
+    }
+    assert_eq!(times, [0, 5, 10, 15]);
+
+    let mut desk = Desk::with(Settings {
+        max_bytes: 10,
+        ..Settings::default()
+    });
+    desk.want(0, 0);
+    let (ticket, _) = desk.sent();
+    let response = response(7, &[(0, 10)]);
+    desk.say(Input::Answered { ticket, response });
+    assert!(!told(desk.outputs()), "others may have found no room");
 }
