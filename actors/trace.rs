@@ -230,3 +230,95 @@ fn write(file: &mut impl Write, line: &Line) -> io::Result<()> {
 
 /// Steps that may wait for the writer: some ten megabytes.
 const QUEUE_MAX: usize = 8_192;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+    use crate::routing::Settings;
+
+    /// A file on a disk that stands still until it is told to go on.
+    struct Stuck {
+        go_on: Receiver<()>,
+        written: Sender<Vec<u8>>,
+    }
+
+    impl Write for Stuck {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            // Once nobody holds it up any more it takes everything.
+            self.go_on.recv().ok();
+            self.written.send(bytes.to_vec()).ok();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn steps(trace: &Arc<RouteTrace>, count: u64) {
+        let (thread, brokers) = (trace.thread(), Brokers::new());
+        let mut tracer = thread.tracer();
+        let mut route = Route::new(Arc::new(Settings::default()));
+        let partition = TopicPartition::new("orders", 0);
+        for _ in 0..count {
+            let (draw, now) = (Draw(1), Moment::from_ms(1));
+            let taken = tracer.begin(&Input::Tick, (&thread, &brokers), &partition, (draw, now));
+            route.handle(Input::Tick, &brokers, draw, now);
+            tracer.end(taken, &route, (&thread, &brokers));
+        }
+    }
+
+    fn lines(written: &Receiver<Vec<u8>>) -> Vec<Line> {
+        let bytes: Vec<u8> = written.iter().flatten().collect();
+        let text = String::from_utf8(bytes).unwrap();
+        text.lines()
+            .map(|line| Line::decode(line).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn a_slow_disk_costs_steps_and_the_file_says_how_many() {
+        let (go, go_on) = channel();
+        let (written, seen) = channel();
+        let trace = RouteTrace::begin(Stuck { go_on, written }, 4).unwrap();
+        // Far more than the queue and the writer's buffer hold; none of it waits for the disk.
+        steps(&trace, 2_000);
+        drop(go);
+        trace.close();
+        let lines = lines(&seen);
+        let kept = lines
+            .iter()
+            .filter(|line| matches!(line, Line::Step(_)))
+            .count();
+        let lost: u64 = lines
+            .iter()
+            .map(|line| if let Line::Dropped(n) = line { *n } else { 0 })
+            .sum();
+        let kept = u64::try_from(kept).unwrap();
+        assert_eq!(kept + lost, 2_000);
+        assert!(lost > 0, "nothing was lost");
+        let end = Line::End {
+            steps: kept,
+            dropped: lost,
+        };
+        assert_eq!(lines.last(), Some(&end));
+    }
+
+    #[test]
+    fn what_comes_after_the_end_is_not_written_and_holds_nobody_up() {
+        let (go, go_on) = channel();
+        let (written, seen) = channel();
+        drop(go);
+        let trace = RouteTrace::begin(Stuck { go_on, written }, 4).unwrap();
+        trace.close();
+        steps(&trace, 10);
+        trace.close();
+        let end = Line::End {
+            steps: 0,
+            dropped: 0,
+        };
+        assert_eq!(lines(&seen), [end]);
+    }
+}

@@ -4,4 +4,5 @@
 
 mod bad_input;
 mod pipes;
+mod replaying;
 mod run;

@@ -74,7 +74,7 @@ impl Story {
         let played = steps - player.skipped();
         writeln!(
             out,
-            "{steps} steps, {played} replayed; {partitions} partitions shown"
+            "{steps} steps, {played} replayed; partitions shown: {partitions}"
         )?;
         if player.dropped() > 0 {
             let lost = player.dropped();
@@ -108,36 +108,104 @@ impl Story {
 }
 
 fn tell_quiet(partition: &TopicPartition, steps: u64, out: &mut dyn Write) -> io::Result<()> {
-    if steps > 0 {
-        writeln!(
+    let plural = if steps == 1 { "" } else { "s" };
+    match steps {
+        0 => Ok(()),
+        steps => writeln!(
             out,
-            "{:>11} {partition}: {steps} steps decided nothing",
-            "..."
-        )?;
+            "        ... {partition}: {steps} step{plural} decided nothing"
+        ),
     }
-    Ok(())
 }
 
 fn tell_decision(decision: &Decision, out: &mut dyn Write) -> io::Result<()> {
     let seconds = decision.at.as_secs_f64();
-    writeln!(
-        out,
-        "{seconds:>9.3} s {}: {}",
-        decision.partition, decision.came
-    )?;
+    let (partition, came) = (&decision.partition, &decision.came);
+    writeln!(out, "{seconds:>9.3} s {partition}: {came}")?;
     let rules = match decision.rules.as_slice() {
         [] => String::new(),
         rules => format!("  [{}]", rules.join(" ")),
     };
-    writeln!(out, "{MARGIN}{}{rules}", decision.decided)?;
+    wrapped(&format!("{}{rules}", decision.decided), out)?;
     if !decision.why.is_empty() {
-        writeln!(out, "{MARGIN}because {}", decision.why.join("; "))?;
+        wrapped(&format!("because {}", decision.why.join("; ")), out)?;
     }
     if !decision.follows.is_empty() {
-        writeln!(out, "{MARGIN}then {}", decision.follows.join("; "))?;
+        wrapped(&format!("then {}", decision.follows.join("; ")), out)?;
     }
     Ok(())
 }
 
-/// What a step is told in stands right of its time.
+/// Writes a paragraph right of the times; its further lines stand a little deeper.
+fn wrapped(text: &str, out: &mut dyn Write) -> io::Result<()> {
+    let mut line = MARGIN.to_owned();
+    for word in text.split(' ') {
+        let blank = line.trim().is_empty();
+        if !blank && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            writeln!(out, "{line}")?;
+            line = format!("{MARGIN}  {word}");
+        } else {
+            if !blank {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    writeln!(out, "{line}")
+}
+
+/// Width of the times.
 const MARGIN: &str = "            ";
+/// Width of a line.
+const COLUMNS: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paragraphs_are_wrapped_and_set_in() {
+        let mut out = Vec::new();
+        wrapped(&"word ".repeat(30), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2);
+        assert!(
+            lines.iter().all(|line| line.chars().count() <= COLUMNS),
+            "{text}"
+        );
+        assert!(lines[1].starts_with("              word"), "{text}");
+    }
+
+    #[test]
+    fn what_decided_nothing_is_folded_until_something_does() {
+        let quiet = Decision {
+            at: std::time::Duration::from_millis(1_500),
+            partition: TopicPartition::new("orders", 0),
+            came: "follower 2 sends no records".to_owned(),
+            decided: "nothing changes".to_owned(),
+            rules: vec!["R14"],
+            why: vec!["because"],
+            follows: Vec::new(),
+            quiet: true,
+            difference: None,
+        };
+        let loud = Decision {
+            quiet: false,
+            ..quiet.clone()
+        };
+        let told = |all| {
+            let (mut story, mut out) = (Story::new(all), Vec::new());
+            for decision in [&quiet, &quiet, &loud] {
+                story.tell(decision, 1, &mut out).unwrap();
+            }
+            String::from_utf8(out).unwrap()
+        };
+        let first = |text: &str| text.lines().next().map(str::to_owned);
+        let folded = "        ... orders-0: 2 steps decided nothing";
+        assert_eq!(first(&told(false)).as_deref(), Some(folded));
+        let shown = "    1.500 s orders-0: follower 2 sends no records";
+        assert_eq!(first(&told(true)).as_deref(), Some(shown));
+        assert_eq!(told(true).matches("1.500 s").count(), 3);
+    }
+}

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::replay::Tape;
 use crate::ids::{
     AssignmentEpoch, BrokerId, Draw, LeaderEpoch, MetadataVersion, Moment, Offset, TopicIncarnation,
 };
@@ -27,6 +28,8 @@ pub(super) struct Desk {
     pub(super) now: Moment,
     /// Outputs of the last input.
     pub(super) said: Vec<Output>,
+    /// Everything since the start, as a trace would hold it.
+    pub(super) tape: Tape,
 }
 
 impl Desk {
@@ -46,6 +49,7 @@ impl Desk {
             brokers: Brokers::new(),
             now: Moment::from_ms(1_000_000),
             said: Vec::new(),
+            tape: Tape::default(),
         };
         for (id, rack) in [(B1, "a"), (B2, "b"), (B3, "c")] {
             let facts = desk.brokers.entry(id);
@@ -73,9 +77,13 @@ impl Desk {
     }
 
     pub(super) fn input(&mut self, input: Input) {
-        self.route
-            .handle(input, &self.brokers, Draw(self.now.0).split(), self.now);
+        let draw = Draw(self.now.0).split();
+        let mut taken = self.tape.begin(&input, &self.brokers, (draw, self.now));
+        self.route.handle(input, &self.brokers, draw, self.now);
         self.said = std::iter::from_fn(|| self.route.poll_output()).collect();
+        self.said.iter().for_each(|output| taken.gave(output));
+        taken.end(&self.route);
+        self.tape.lines.extend(taken.lines());
     }
 
     /// The standing fetch is answered.

@@ -8,3 +8,5 @@ mod hints;
 mod leases;
 mod links;
 mod properties;
+mod replay;
+mod samples;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::desk::{Desk, assigned, error, hint, stay};
+use super::replay::replay;
 use crate::ids::{
     BrokerId, LeaderEpoch, MetadataVersion, Offset, PositionGeneration, RouteGeneration,
 };
@@ -443,5 +444,8 @@ proptest! {
         for step in steps {
             trial.run(step);
         }
+        // I1, by way of the text of a trace.
+        let differences = replay(&trial.desk).into_iter().filter_map(|one| one.difference);
+        prop_assert_eq!(differences.collect::<Vec<_>>(), []);
     }
 }

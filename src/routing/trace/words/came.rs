@@ -114,7 +114,7 @@ fn answer(stamp: &Stamp, row: &Row) -> String {
         return format!("{role} {broker} answers {}", row.error);
     }
     let records = match row.records.len() {
-        0 => "nothing new".to_owned(),
+        0 => "no records".to_owned(),
         bytes => format!("{bytes} bytes from offset {}", stamp.offset),
     };
     format!("{role} {broker} sends {records}{}", hint(row))

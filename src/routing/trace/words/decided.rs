@@ -43,7 +43,13 @@ fn route(seen: Seen<'_>) -> Option<String> {
         let from = seen.reader(seen.before, before);
         let why = why(after).unwrap_or_default();
         let to = now_read(seen);
-        return Some(format!("read from {to} instead of {from}{why}"));
+        return Some(match (before, after) {
+            (State::Parked, _) => format!("read from {to}{why}"),
+            (_, State::Parked) => format!("no longer read from {from}"),
+            (State::Leader | State::Follower { .. } | State::Forced { .. }, _) => {
+                format!("read from {to} instead of {from}{why}")
+            }
+        });
     }
     if let (None, Some(waiting)) = (&seen.before.deferred, &seen.after.deferred) {
         let to = seen.reader(seen.after, &waiting.state);
@@ -124,12 +130,12 @@ pub(super) fn until(seen: Seen<'_>) -> Option<String> {
             ))
         }
         State::Forced { until, .. } => Some(match until {
-            Until::At(end) => format!("for {}", ahead(*end, seen.now)),
-            Until::Link => "until its connection is ready or has failed".to_owned(),
-            Until::Version => "until metadata changes".to_owned(),
-            Until::Permit => "until the broker's breaker readmits it".to_owned(),
-            Until::Epoch => "until the next leader epoch".to_owned(),
-            Until::Probe => "until the leader has answered".to_owned(),
+            Until::At(end) => format!("this holds for {}", ahead(*end, seen.now)),
+            Until::Link => "this holds until its connection is ready or has failed".to_owned(),
+            Until::Version => "this holds until metadata changes".to_owned(),
+            Until::Permit => "this holds until the broker's breaker readmits it".to_owned(),
+            Until::Epoch => "this holds until the next leader epoch".to_owned(),
+            Until::Probe => "this holds until the leader has answered".to_owned(),
         }),
     }
 }
