@@ -122,3 +122,21 @@ fn an_answer_of_an_earlier_assignment_is_dropped() {
     rig.run_until(|rig| rig.reader().delivered.len() >= 1_010);
     assert_eq!(rig.reader().delivered, (0..1_010).collect::<Vec<_>>());
 }
+
+/// routing.md 5, G0: also without anybody who waits for the row.
+#[test]
+fn leadership_in_an_answer_that_nobody_waits_for_still_reaches_metadata() {
+    let (mut rig, _) = in_flight();
+    let edit = RowEdit {
+        error: Some(6),
+        current_leader: Some((3, 6)),
+        at_once: true,
+        ..RowEdit::default()
+    };
+    rig.cluster().inject(Rule::row(edit).at(2));
+    rig.input(Input::Revoked);
+    let version = rig.metadata_version();
+    let moved = (Some(BrokerId(3)), Some(LeaderEpoch(6)));
+    rig.run_until(move |rig| rig.leader_known() == moved);
+    assert_eq!(rig.metadata_version(), version, "before any Metadata answer");
+}

@@ -8,9 +8,9 @@ use super::machine::Broker;
 use super::members::Claim;
 use super::output::{Count, Output, Ticket, Traffic};
 use crate::cluster::{Hint, HintLot, Reason};
-use crate::ids::TopicPartition;
+use crate::ids::{TopicIncarnation, TopicPartition};
 use crate::routing::facts::Class;
-use crate::routing::stamp::{Gate, Stamp};
+use crate::routing::stamp::Gate;
 use crate::wire::ErrorCode;
 use crate::wire::api::TopicRef;
 use crate::wire::api::fetch::{Response, Row};
@@ -81,7 +81,7 @@ impl Broker {
             let filled = !row.records.is_empty();
             match self.fetch_lane(class).claim(&partition, ticket, filled) {
                 Claim::Wanted(stamp) => {
-                    hints.extend(leadership(&partition, &stamp, &row));
+                    hints.extend(leadership(&partition, stamp.topic, &row));
                     let inconclusive = throttled || full;
                     self.emit(Output::Row {
                         partition,
@@ -90,7 +90,10 @@ impl Broker {
                         inconclusive,
                     });
                 }
-                Claim::Withdrawn => self.waste(&row),
+                Claim::Withdrawn(incarnation) => {
+                    hints.extend(leadership(&partition, incarnation, &row));
+                    self.waste(&row);
+                }
                 Claim::Unasked => {
                     unasked = true;
                     self.waste(&row);
@@ -113,11 +116,15 @@ impl Broker {
         if response.error == ErrorCode::NONE {
             for row in response.rows() {
                 bytes += row.records.len();
-                let Some((partition, stamp)) = flight.take(&row) else {
+                let Some((partition, stamp, waits)) = flight.take(&row) else {
                     self.waste(&row);
                     continue;
                 };
-                hints.extend(leadership(&partition, &stamp, &row));
+                hints.extend(leadership(&partition, stamp.topic, &row));
+                if !waits {
+                    self.waste(&row);
+                    continue;
+                }
                 self.emit(match traffic {
                     Traffic::Hedge => Output::HedgeRow {
                         partition,
@@ -167,7 +174,11 @@ impl Broker {
 
 /// KIP-951 leadership of an error row, judged by the metadata machine whatever became of the row
 /// (gate G0).
-fn leadership(partition: &TopicPartition, stamp: &Stamp, row: &Row) -> Option<Hint> {
+fn leadership(
+    partition: &TopicPartition,
+    incarnation: TopicIncarnation,
+    row: &Row,
+) -> Option<Hint> {
     let told = row.current_leader?;
     Some(Hint {
         partition: partition.clone(),
@@ -175,7 +186,7 @@ fn leadership(partition: &TopicPartition, stamp: &Stamp, row: &Row) -> Option<Hi
             TopicRef::Id(id) => Some(*id),
             TopicRef::Name(_) => None,
         },
-        incarnation: stamp.topic,
+        incarnation,
         code: row.error,
         leader: told.leader,
         epoch: told.epoch,

@@ -15,6 +15,8 @@ use crate::wire::api::fetch::{Partition, Row};
 pub(super) struct Flight {
     ticket: Ticket,
     asked: BTreeMap<TopicPartition, Stamp>,
+    /// Those who lost interest. What a row says of the leader counts all the same (G0).
+    void: BTreeMap<TopicPartition, Stamp>,
     names: BTreeMap<TopicId, TopicName>,
     deadline: Moment,
 }
@@ -25,6 +27,7 @@ impl Flight {
         Self {
             ticket,
             asked: BTreeMap::new(),
+            void: BTreeMap::new(),
             names: BTreeMap::new(),
             deadline,
         }
@@ -80,11 +83,11 @@ impl Flight {
 
     /// Takes out who lost interest.
     pub(super) fn cancel(&mut self, partition: &TopicPartition) {
-        self.asked.remove(partition);
+        self.void.extend(self.asked.remove_entry(partition));
     }
 
-    /// Takes the question that a row answers, if somebody still waits for it.
-    pub(super) fn take(&mut self, row: &Row) -> Option<(TopicPartition, Stamp)> {
+    /// Takes the question that a row answers, and whether somebody still waits for it.
+    pub(super) fn take(&mut self, row: &Row) -> Option<(TopicPartition, Stamp, bool)> {
         let topic = match &row.topic {
             TopicRef::Name(name) => name.clone(),
             TopicRef::Id(id) => self.names.get(id)?.clone(),
@@ -93,7 +96,9 @@ impl Flight {
             topic,
             partition: row.partition,
         };
-        self.asked.remove_entry(&partition)
+        let waits = self.asked.remove(&partition).map(|stamp| (stamp, true));
+        let (stamp, waits) = waits.or_else(|| Some((self.void.remove(&partition)?, false)))?;
+        Some((partition, stamp, waits))
     }
 
     /// Who still waits.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ids::{LeaderEpoch, Offset, TopicId, TopicName, TopicPartition};
+use crate::ids::{LeaderEpoch, Offset, TopicId, TopicIncarnation, TopicName, TopicPartition};
 use crate::routing::output::Demand;
 use crate::routing::stamp::{Role, Stamp};
 use crate::wire::api::TopicRef;
@@ -35,6 +35,8 @@ struct Member {
     sent: Option<(u64, Sent)>,
     /// Place in the order of full requests.
     turn: u64,
+    /// Life of the topic name as last wanted.
+    incarnation: TopicIncarnation,
 }
 
 /// What became of a row.
@@ -42,8 +44,8 @@ struct Member {
 pub(super) enum Claim {
     /// A route waits for it, under this stamp.
     Wanted(Stamp),
-    /// The route has withdrawn.
-    Withdrawn,
+    /// The route has withdrawn; it read this life of the topic name.
+    Withdrawn(TopicIncarnation),
     /// The session holds no such partition.
     Unasked,
 }
@@ -129,12 +131,14 @@ impl Members {
                 draining: false,
                 sent: None,
                 turn,
+                incarnation: demand.stamp.topic,
             });
         if member.turn == turn {
             self.next_turn += 1;
             self.rotation.insert(turn, partition.clone());
         }
         member.want = Some(demand);
+        member.incarnation = demand.stamp.topic;
         // The very fetch that is in flight is wanted after all.
         let reclaimed = flight.filter(|_| member.flying == Some(demand.stamp));
         member.flying = member.flying.filter(|_| reclaimed.is_none());
@@ -240,8 +244,8 @@ impl Members {
                 self.owing.insert(partition.clone());
                 Claim::Wanted(demand.stamp)
             }
-            Some(_) => Claim::Withdrawn,
-            None if member.sent.is_some() => Claim::Withdrawn,
+            Some(_) => Claim::Withdrawn(member.incarnation),
+            None if member.sent.is_some() => Claim::Withdrawn(member.incarnation),
             None => Claim::Unasked,
         }
     }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use nearside::cluster::{self, Endpoint, Interest, Metadata};
 use nearside::embedded::{self, Cluster, Record, Seen};
-use nearside::ids::{AssignmentEpoch, BrokerId, Draw, Moment, Offset, TopicPartition};
+use nearside::ids::{AssignmentEpoch, BrokerId, Draw, LeaderEpoch, Moment, Offset, TopicPartition};
 use nearside::offsets::resolve::{self, Resolver};
 use nearside::routing::{self, Brokers, Class, Input, Route, broker};
 
@@ -84,7 +84,7 @@ impl Rig {
         let replicas = [1, 2, 3].map(BrokerId).to_vec();
         cluster.create_topic_on("orders", &[replicas]).unwrap();
         cluster
-            .raise_epoch(&partition(), nearside::ids::LeaderEpoch(5))
+            .raise_epoch(&partition(), LeaderEpoch(5))
             .unwrap();
         let link_settings = broker::Settings {
             rack: settings.rack_sent().cloned(),
@@ -181,6 +181,12 @@ impl Rig {
             self.preload(1);
             self.run_for(pause);
         }
+    }
+
+    /// The leader and its epoch as the metadata machine knows them.
+    pub(crate) fn leader_known(&self) -> (Option<BrokerId>, Option<LeaderEpoch>) {
+        let row = self.metadata.snapshot().partition(&partition()).unwrap();
+        (row.leader(), row.floor)
     }
 
     /// Number of Metadata answers applied.
