@@ -71,6 +71,11 @@ impl BrokerLink {
                 self.to_metadata.post(Need::Refresh { partitions, reason });
             }
             Output::Breaker(breaker) => self.broadcast(BrokerNews::Breaker(breaker)),
+            Output::Probing(need) => {
+                if let Some(broker) = self.broker_id() {
+                    self.to_metadata.post(Need::Probing(broker, need));
+                }
+            }
             Output::V10(dropped) => self.broadcast(BrokerNews::V10(dropped)),
             Output::Count(count) => self.count(count),
         }

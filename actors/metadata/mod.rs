@@ -23,6 +23,7 @@ use crate::cluster::{
     Diff, Endpoint, Input, Interest, LinkState, Metadata, RequestToken, Snapshot, Target,
 };
 use crate::ids::{Moment, Rack};
+use crate::routing::broker::ProbeBudget;
 
 /// Hosts the metadata machine of a fleet.
 pub(crate) struct MetadataActor {
@@ -33,6 +34,7 @@ pub(crate) struct MetadataActor {
     listeners: Vec<Outbox<ClusterNews>>,
     diffs: Vec<Diff>,
     asked: BTreeMap<u64, RequestToken>,
+    probes: ProbeBudget,
     last_token: u64,
     /// Inputs that an output called for; handled after all outputs of the turn.
     owed: VecDeque<Input>,
@@ -56,6 +58,7 @@ pub(crate) struct ClusterNews {
 pub(crate) struct MetadataParts {
     pub(crate) machine: Metadata,
     pub(crate) links: Arc<Links>,
+    pub(crate) probes: ProbeBudget,
     pub(crate) published: Arc<ArcSwap<Snapshot>>,
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) interest: Interest,
@@ -74,6 +77,7 @@ impl MetadataActor {
             listeners: Vec::new(),
             diffs: Vec::new(),
             asked: BTreeMap::new(),
+            probes: parts.probes,
             last_token: 0,
             owed: VecDeque::new(),
             me,
@@ -100,6 +104,8 @@ impl MetadataActor {
             let mut outbox = Outbox::new(listener);
             outbox.post(ClusterNews { snapshot });
             self.listeners.push(outbox);
+        } else if let Need::Probing(broker, need) = need {
+            self.share_probes(broker, need);
         } else if let Some(input) = need.into_input(self.machine.snapshot()) {
             self.feed(input);
         }

@@ -7,6 +7,7 @@ use crate::actors::supervise::on_purpose;
 use crate::cluster::{HintLot, Input, LinkState, Reason, Snapshot, Target, Want};
 use crate::ids::{BrokerId, LeaderEpoch, TopicName, TopicPartition};
 use crate::routing::Leadership;
+use crate::routing::broker::ProbeNeed;
 
 /// One message to the metadata actor. Its mailbox holds 64; senders keep what does not fit.
 #[derive(Message, Debug)]
@@ -28,6 +29,8 @@ pub(crate) enum Need {
         epoch: Option<LeaderEpoch>,
         leader: Option<BrokerId>,
     },
+    /// What the link to a broker has to probe; answered with its share of the budget.
+    Probing(BrokerId, ProbeNeed),
     /// These topics are wanted besides what is known.
     Topics(Vec<TopicName>),
     /// Somebody wants to hear of every change from now on, beginning with the snapshot.
@@ -57,7 +60,7 @@ impl Need {
         let (reason, wants, prefer) = match self {
             Self::Link(target, state) => return Some(Input::LinkChanged { target, state }),
             Self::Hints(lot) => return Some(Input::Hints(lot)),
-            Self::Listen(_) => return None,
+            Self::Listen(_) | Self::Probing(..) => return None,
             Self::Crash => {
                 on_purpose();
                 return None;

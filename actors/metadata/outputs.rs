@@ -9,6 +9,8 @@ use crate::actors::supervise::Command;
 use crate::cluster::{Diff, Input, Output, RequestToken, Snapshot, Target};
 use crate::error::{Error, ErrorKind};
 use crate::fleet::{Event, StopReason};
+use crate::ids::BrokerId;
+use crate::routing::broker::{self, ProbeNeed, ProbeShare};
 use crate::wire::api::metadata::Request;
 use crate::wire::{Class, DrainReason, ErrorCode, Response};
 
@@ -50,6 +52,21 @@ impl MetadataActor {
         }
     }
 
+    /// Tells the links what each may probe from now on.
+    pub(super) fn share_probes(&mut self, broker: BrokerId, need: ProbeNeed) {
+        let shares = self.probes.report(broker, need, self.now());
+        self.tell_shares(shares);
+    }
+
+    fn tell_shares(&self, shares: Vec<(BrokerId, ProbeShare)>) {
+        for (broker, share) in shares {
+            let lot = LinkLot::Asks(vec![broker::Input::ProbeShare(share)]);
+            let link = self.links.directory.link(Target::Broker(broker));
+            // A link that misses its share asks again.
+            drop(link.map(|link| link.try_send(lot)));
+        }
+    }
+
     fn send(&mut self, to: Target, request: Request, token: RequestToken) {
         self.ensure_link(to);
         self.last_token += 1;
@@ -81,7 +98,11 @@ impl MetadataActor {
 
     fn diff(&mut self, diff: Diff) {
         match &diff {
-            Diff::BrokerRemoved { broker } => self.links.remove(Target::Broker(*broker)),
+            Diff::BrokerRemoved { broker } => {
+                self.links.remove(Target::Broker(*broker));
+                let shares = self.probes.forget(*broker, self.now());
+                self.tell_shares(shares);
+            }
             Diff::TopicError { topic, code, .. } => {
                 let missing = *code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
                 let error = if missing {

@@ -31,6 +31,7 @@ use crate::group::ClassicMember;
 use crate::handler::{Subscription, Topics};
 use crate::ids::{GroupId, Incarnation};
 use crate::offsets::{Committer, Resolver};
+use crate::routing;
 use crate::routing::trace::{FORMAT, Header};
 
 /// Everything a fleet is built from; configuration and subscriptions have been checked.
@@ -101,7 +102,11 @@ impl Wiring {
                 caps: config.frame_caps(),
                 clock: Clock::start(),
             },
-            settings: Arc::new(config.broker_settings()),
+            settings: Arc::new(routing::broker::Settings {
+                // Until the link is told its share of the budget.
+                probe_per_second: 0.0,
+                ..config.broker_settings()
+            }),
             client_rack: config.connection.rack.clone(),
             telemetry: Arc::clone(&telemetry),
             deaths: link_deaths_tx,
@@ -179,6 +184,7 @@ impl Wiring {
         let parts = MetadataParts {
             machine: Metadata::new(self.config.metadata_settings(), bootstrap),
             links: Arc::clone(&self.links),
+            probes: self.config.probe_budget(),
             published: Arc::new(ArcSwap::default()),
             telemetry: Arc::clone(&self.telemetry),
             interest: interest(&self.subscriptions)?,

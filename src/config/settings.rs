@@ -187,6 +187,12 @@ impl Config {
         }
     }
 
+    /// The probe budget that the links of one client share.
+    pub fn probe_budget(&self) -> routing::broker::ProbeBudget {
+        let lease = self.route_settings().lease_cap();
+        routing::broker::ProbeBudget::new(f64::from(self.routing.probe_rate.get()), lease)
+    }
+
     /// Settings of the member of `group`.
     pub fn group_settings(&self, group: impl Into<GroupId>) -> group::Settings {
         group::Settings {

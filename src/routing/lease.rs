@@ -36,7 +36,7 @@ impl Lease {
     /// apart.
     pub fn full(settings: &Settings, draw: Draw, now: Moment) -> Self {
         let jitter = settings.lease_jitter;
-        let length = settings.metadata_max_age.min(settings.lease_max);
+        let length = settings.lease_cap();
         Self::of(
             length.mul_f64(draw.uniform(1.0 - jitter, 1.0 + jitter)),
             settings,

@@ -202,6 +202,11 @@ impl Settings {
         }
     }
 
+    /// The longest lease before its jitter: `metadata.max.age.ms` or `route.lease.max.ms`.
+    pub fn lease_cap(&self) -> Duration {
+        self.metadata_max_age.min(self.lease_max)
+    }
+
     /// The time after which an unanswered reading fetch is given up: `max_wait` + `hedge`.
     pub fn hedge_deadline(&self) -> Duration {
         self.max_wait + self.hedge

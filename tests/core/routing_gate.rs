@@ -138,5 +138,9 @@ fn leadership_in_an_answer_that_nobody_waits_for_still_reaches_metadata() {
     let version = rig.metadata_version();
     let moved = (Some(BrokerId(3)), Some(LeaderEpoch(6)));
     rig.run_until(move |rig| rig.leader_known() == moved);
-    assert_eq!(rig.metadata_version(), version, "before any Metadata answer");
+    assert_eq!(
+        rig.metadata_version(),
+        version,
+        "before any Metadata answer"
+    );
 }

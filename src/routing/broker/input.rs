@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::output::Ticket;
+use super::share::ProbeShare;
 use crate::ids::{BrokerId, Moment, TopicPartition};
 use crate::routing::cooldown::Fault;
 use crate::routing::facts::Class;
@@ -103,8 +104,8 @@ pub enum Input {
     RoundTrip(Duration),
     /// The broker asked for silence until then (KIP-219); tickets in flight wait that much longer.
     Muted(Moment),
-    /// This link's share of the client's probe budget, in partitions per second (routing.md 8.2).
-    ProbeShare(f64),
+    /// This link's share of the client's probe budget (routing.md 8.2).
+    ProbeShare(ProbeShare),
     /// Reading ends: say good-bye to the sessions (metadata.md 12).
     Close,
     /// A deadline passed.

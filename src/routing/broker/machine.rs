@@ -129,11 +129,15 @@ impl Broker {
                 let told = self.round_trip.measured(time);
                 self.outputs.extend(told.map(Output::RoundTrip));
             }
-            Input::ProbeShare(per_second) => self.probes.set_rate(per_second),
+            Input::ProbeShare(share) => self.probes.set_share(share, now),
             Input::Close => self.close(),
             Input::Tick => self.on_tick(),
         }
         self.run_breaker();
+        let followers = self.rack.members.followers();
+        if let Some(need) = self.probes.news(followers, now) {
+            self.emit(Output::Probing(need));
+        }
     }
 
     /// The next output, in the order in which they are to be carried out.

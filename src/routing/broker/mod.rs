@@ -14,6 +14,8 @@
 //!   the session.
 //! * Raise [`Input::Progress`] when bytes of an answer came in that are no whole answer yet, at most
 //!   every 100 ms per connection.
+//! * Divide one [`ProbeBudget`] among the links of a client: hand it what [`Output::Probing`] tells,
+//!   and each link its [`Input::ProbeShare`].
 //! * Raise [`Input::Muted`] when any connection of the broker reports a throttle (KIP-219).
 
 mod answer;
@@ -30,6 +32,7 @@ mod probes;
 mod round_trip;
 mod session;
 mod settings;
+mod share;
 #[cfg(test)]
 mod tests;
 mod vigil;
@@ -38,3 +41,4 @@ pub use input::Input;
 pub use machine::Broker;
 pub use output::{Count, Output, Ticket, Traffic};
 pub use settings::Settings;
+pub use share::{ProbeBudget, ProbeNeed, ProbeShare};

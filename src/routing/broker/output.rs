@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::share::ProbeNeed;
 use crate::cluster::{HintLot, Reason};
 use crate::ids::{BrokerId, TopicPartition};
 use crate::routing::facts::{Breaker, Class};
@@ -103,6 +104,9 @@ pub enum Output {
         /// Why.
         reason: Reason,
     },
+    /// For [`ProbeBudget::report`](super::ProbeBudget::report), whose answer comes back as
+    /// [`Input::ProbeShare`](super::Input::ProbeShare).
+    Probing(ProbeNeed),
     /// The breaker changed: update the facts of all threads; when it opened, tell the routes
     /// concerned.
     Breaker(Breaker),
@@ -161,6 +165,7 @@ impl Output {
             | Self::RoundTrip(_)
             | Self::Leadership(_)
             | Self::Refresh { .. }
+            | Self::Probing(_)
             | Self::Breaker(_)
             | Self::V10(_)
             | Self::Count(_) => None,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::asked::Flight;
 use super::output::Ticket;
 use super::settings::Settings;
+use super::share::{ProbeNeed, ProbeShare};
 use crate::ids::{Moment, TopicPartition};
 use crate::routing::output::Demand;
 use crate::routing::stamp::Stamp;
@@ -20,25 +21,57 @@ pub(super) struct Probes {
     tokens: f64,
     filled_at: Moment,
     per_second: f64,
+    /// What the client's budget was told last, and when.
+    told: ProbeNeed,
+    told_at: Moment,
+    /// Until when a queue that ran empty counts as waiting.
+    busy_until: Option<Moment>,
     /// When the queue gives up on a control connection that is not Ready.
     patience: Option<Moment>,
 }
 
 impl Probes {
     pub(super) fn new(settings: &Settings) -> Self {
-        let per_second = settings.probe_per_second.max(1.0);
+        let per_second = settings.probe_per_second;
         Self {
             queue: IndexMap::new(),
             flight: None,
             tokens: per_second,
             filled_at: Moment::ZERO,
             per_second,
+            told: ProbeNeed::default(),
+            told_at: Moment::ZERO,
+            busy_until: None,
             patience: None,
         }
     }
 
-    pub(super) fn set_rate(&mut self, per_second: f64) {
-        self.per_second = per_second.max(1.0);
+    /// Takes this link's share of the client's budget.
+    pub(super) fn set_share(&mut self, share: ProbeShare, now: Moment) {
+        self.refill(now);
+        self.per_second = share.per_second;
+        self.tokens = (self.tokens + share.tokens).min(self.capacity());
+    }
+
+    /// What the client's budget is to be told now, if anything: that probes began to wait here, or
+    /// ceased to a while ago, or that many more or fewer routes follow this broker. Told again
+    /// while there is no share for what waits: the word may have been lost.
+    pub(super) fn news(&mut self, followers: usize, now: Moment) -> Option<ProbeNeed> {
+        if !self.queue.is_empty() || self.flight.is_some() {
+            self.busy_until = Some(now + LINGER);
+        }
+        self.busy_until = self.busy_until.filter(|until| now < *until);
+        let few = self.told.followers.abs_diff(followers) < FOLLOWERS_STEP;
+        let need = ProbeNeed {
+            followers: if few { self.told.followers } else { followers },
+            waiting: self.busy_until.is_some(),
+        };
+        let lost = need.waiting && self.per_second <= 0.0 && now >= self.told_at + LINGER;
+        if need == self.told && !lost {
+            return None;
+        }
+        (self.told, self.told_at) = (need, now);
+        Some(need)
     }
 
     /// Enters a question, or replaces it in its place.
@@ -133,19 +166,31 @@ impl Probes {
 
     pub(super) fn next_deadline(&self) -> Option<Moment> {
         let flight = self.flight.as_ref().map(Flight::deadline);
-        let token = match self.queue.is_empty() || self.flight.is_some() || self.tokens >= 1.0 {
-            true => None,
-            false => Some(
-                self.filled_at + Duration::from_secs_f64((1.0 - self.tokens) / self.per_second),
-            ),
+        let stuck = self.queue.is_empty() || self.flight.is_some() || self.tokens >= 1.0;
+        let token = match (stuck, self.per_second > 0.0) {
+            (true, _) => None,
+            (false, true) => {
+                let missing = Duration::from_secs_f64((1.0 - self.tokens) / self.per_second);
+                Some(self.filled_at + missing)
+            }
+            (false, false) => Some(self.told_at + LINGER),
         };
-        [flight, token, self.patience].into_iter().flatten().min()
+        let deadlines = [flight, token, self.patience, self.busy_until];
+        deadlines.into_iter().flatten().min()
     }
 
     fn refill(&mut self, now: Moment) {
         let earned = now.since(self.filled_at).as_secs_f64() * self.per_second;
-        self.tokens = (self.tokens + earned).min(self.per_second);
+        self.tokens = (self.tokens + earned).min(self.capacity());
         self.filled_at = now;
+    }
+
+    /// One second's worth, and at least the one token that lets anything leave.
+    fn capacity(&self) -> f64 {
+        match self.per_second > 0.0 {
+            true => self.per_second.max(1.0),
+            false => 0.0,
+        }
     }
 
     fn affordable(&self) -> usize {
@@ -161,5 +206,9 @@ impl Probes {
 
 /// Byte limit of a probe: a leader that hints sends nothing, one that stays sends one batch.
 const PROBE_BYTES: i32 = 1;
+/// How long a link keeps its share after its last probe, and waits for an answer about it.
+const LINGER: Duration = Duration::from_secs(1);
+/// Follower routes by which the number told may be wrong.
+const FOLLOWERS_STEP: usize = 500;
 /// A token earned to within a nanosecond is earned: deadlines are whole microseconds.
 const ROUNDING: f64 = 1e-3;

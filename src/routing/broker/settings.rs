@@ -34,7 +34,8 @@ pub struct Settings {
     pub probe_timeout: Duration,
     /// `route.probe.batch`, default 8 partitions per probe request.
     pub probe_batch: usize,
-    /// `route.probe.per.sec`, default 50 partitions per second: this link's share of it.
+    /// `route.probe.per.sec`, default 50 partitions per second until this link is told its share.
+    /// A host that divides a [`ProbeBudget`](super::ProbeBudget) starts its links at 0.
     pub probe_per_second: f64,
     /// `route.breaker.partitions`, default 3 within the window.
     pub breaker_partitions: usize,

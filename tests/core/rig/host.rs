@@ -181,6 +181,11 @@ impl Rig {
                 }
             }
             broker::Output::Breaker(view) => self.on_breaker(broker, view),
+            broker::Output::Probing(need) => {
+                for (broker, share) in self.probe_budget.report(broker, need, self.now) {
+                    self.link_input(broker, broker::Input::ProbeShare(share));
+                }
+            }
             broker::Output::V10(v10) => self.on_v10(broker, v10),
             broker::Output::Count(count) => self.link_counts.push((broker, count)),
         }

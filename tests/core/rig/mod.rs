@@ -47,6 +47,7 @@ pub(crate) struct Rig {
     pub(crate) readers: BTreeMap<TopicPartition, Reader>,
     settings: Arc<routing::Settings>,
     link_settings: Arc<broker::Settings>,
+    probe_budget: broker::ProbeBudget,
     draw: Draw,
     /// What the links counted.
     pub(crate) link_counts: Vec<(BrokerId, broker::Count)>,
@@ -83,12 +84,12 @@ impl Rig {
         let mut cluster = Cluster::new(cluster_settings);
         let replicas = [1, 2, 3].map(BrokerId).to_vec();
         cluster.create_topic_on("orders", &[replicas]).unwrap();
-        cluster
-            .raise_epoch(&partition(), LeaderEpoch(5))
-            .unwrap();
+        cluster.raise_epoch(&partition(), LeaderEpoch(5)).unwrap();
         let link_settings = broker::Settings {
             rack: settings.rack_sent().cloned(),
             isolation: settings.isolation,
+            // Until it is told its share.
+            probe_per_second: 0.0,
             ..Default::default()
         };
         let bootstrap = vec![Endpoint::new("broker-1.embedded", 9092)];
@@ -105,6 +106,7 @@ impl Rig {
             purposes: BTreeMap::new(),
             next_token: 0,
             readers: BTreeMap::new(),
+            probe_budget: broker::ProbeBudget::new(50.0, settings.lease_cap()),
             settings: Arc::new(settings),
             link_settings: Arc::new(link_settings),
             draw: Draw(7),

@@ -4,7 +4,7 @@ use std::slice::from_ref;
 use std::time::Duration;
 
 use super::desk::{Desk, demand, indexes, partition, response, rows};
-use crate::routing::broker::{Count, Input, Output, Settings};
+use crate::routing::broker::{Count, Input, Output, ProbeShare, Settings};
 use crate::routing::{Class, Demand, Kind, Lane, ProbeId, Role, Stamp};
 
 #[test]
@@ -293,7 +293,10 @@ fn eight_probes_leave_in_one_request_and_the_rest_wait_for_its_answer() {
 #[test]
 fn probes_keep_to_their_share_of_the_rate() {
     let mut desk = Desk::new();
-    desk.say(Input::ProbeShare(10.0));
+    desk.say(Input::ProbeShare(ProbeShare {
+        per_second: 10.0,
+        tokens: 0.0,
+    }));
     let mut asked = 0;
     for round in 0..600 {
         let kind = Kind::Probe(ProbeId(round));
