@@ -226,8 +226,8 @@ impl PartitionActor {
     }
 
     /// A batch that cannot be opened: nothing passes it without a decision
-    /// (`wire.batch.policy=halt`). The pause is owed, not handed in at once: the route may be in the
-    /// middle of its outputs.
+    /// (`wire.batch.policy=halt`). The pause is owed, not handed in at once: the route may be in
+    /// the middle of its outputs.
     fn halt(&mut self, error: &BatchError) {
         let reason = error.to_string();
         tracing::error!(partition = %self.partition, %reason, "partition halted");

@@ -87,11 +87,14 @@ fn every_input_reads_back_as_it_was_but_for_its_records() {
         let Line::Step(step) = line else {
             panic!("a step is no {line:?}");
         };
-        let length = |input: &Input| match input {
-            Input::Row { row, .. } | Input::ProbeRow { row, .. } | Input::HedgeRow { row, .. } => {
-                row.records.len()
-            }
-            _ => 0,
+        let length = |input: &Input| {
+            let (Input::Row { row, .. }
+            | Input::ProbeRow { row, .. }
+            | Input::HedgeRow { row, .. }) = input
+            else {
+                return 0;
+            };
+            row.records.len()
         };
         assert_eq!(length(&step.input), length(&input));
     }
