@@ -7,7 +7,7 @@ use crate::actors::broker::{Answer, Exchange, LinkLot};
 use crate::cluster::Target;
 use crate::group::{self, NoAnswer, To, Token};
 use crate::ids::{BrokerId, Moment};
-use crate::offsets::{commit, resolve};
+use crate::offsets::{commit, resolve, sampler};
 use crate::wire::{Class, Completion, Request, RequestFailure, Response};
 
 /// A request that is out.
@@ -25,6 +25,7 @@ pub(super) enum Machine {
     Member,
     Committer,
     Resolver,
+    Sampler,
 }
 
 impl CoordinatorActor {
@@ -66,7 +67,7 @@ impl CoordinatorActor {
     /// Sends a leader's question over its control connection.
     pub(super) fn ask_broker(
         &mut self,
-        token: Token,
+        (machine, token): (Machine, Token),
         broker: BrokerId,
         request: Request,
         timeout: Duration,
@@ -77,7 +78,7 @@ impl CoordinatorActor {
         self.asked.insert(
             id,
             Asked {
-                machine: Machine::Resolver,
+                machine,
                 token,
                 until,
             },
@@ -104,6 +105,7 @@ impl CoordinatorActor {
             Machine::Member => self.feed_member(group::Input::Answer { token, result }),
             Machine::Committer => self.feed_committer(commit::Input::Answer { token, result }),
             Machine::Resolver => self.feed_resolver(resolve::Input::Answer { token, result }),
+            Machine::Sampler => self.feed_sampler(sampler::Input::Answer { token, result }),
         }
     }
 

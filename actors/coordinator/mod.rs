@@ -8,6 +8,7 @@ mod commits;
 mod member;
 mod port;
 mod resolving;
+mod sampling;
 mod steps;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -35,13 +36,14 @@ use crate::fleet::StartAt;
 use crate::group::{self, ClassicMember};
 use crate::handler::{Handling, TopicMatcher};
 use crate::ids::{AssignmentEpoch, Generation, Moment, TopicName, TopicPartition};
-use crate::offsets::{Committer, Resolver, resolve};
+use crate::offsets::{Committer, Resolver, Sampler, resolve};
 
 /// Hosts the machines of one group membership.
 pub(crate) struct CoordinatorActor {
     member: ClassicMember,
     committer: Committer,
     resolver: Resolver,
+    sampler: Sampler,
     plan: StepPlan,
     subscriptions: Vec<GroupSubscription>,
     owned: BTreeMap<TopicPartition, Owned>,
@@ -94,6 +96,7 @@ pub(crate) struct CoordinatorParts {
     pub(crate) member: ClassicMember,
     pub(crate) committer: Committer,
     pub(crate) resolver: Resolver,
+    pub(crate) sampler: Sampler,
     pub(crate) plan: StepPlan,
     pub(crate) subscriptions: Vec<GroupSubscription>,
     pub(crate) links: Arc<Links>,
@@ -130,6 +133,7 @@ impl CoordinatorActor {
             member: parts.member,
             committer: parts.committer,
             resolver: parts.resolver,
+            sampler: parts.sampler,
             plan: parts.plan,
             subscriptions: parts.subscriptions,
             owned: BTreeMap::new(),
@@ -179,6 +183,7 @@ impl CoordinatorActor {
         self.feed_member(group::Input::Tick);
         self.tick_committer();
         self.tick_resolver();
+        self.tick_sampler();
         self.tick_port();
         self.expire_questions();
         self.settle(ctx);
@@ -197,6 +202,7 @@ impl CoordinatorActor {
             self.member.next_deadline(),
             self.committer.next_deadline(),
             self.resolver.next_deadline(),
+            self.sampler.next_deadline(),
             self.port.next_deadline(),
             self.asked.values().map(|asked| asked.until).min(),
             (!self.owned.is_empty()).then_some(self.next_scan),

@@ -84,6 +84,10 @@ impl CoordinatorActor {
                     Asking::Refused(offset),
                     resolve::Question::OutOfRange { offset, epoch },
                 ),
+                Ask::Sample { generation } => {
+                    self.sample(partition, assignment, generation);
+                    continue;
+                }
                 Ask::Validate {
                     generation,
                     offset,
@@ -140,7 +144,9 @@ impl CoordinatorActor {
                         timeout,
                     );
                 }
-                resolve::To::Broker(broker) => self.ask_broker(token, broker, request, timeout),
+                resolve::To::Broker(broker) => {
+                    self.ask_broker((Machine::Resolver, token), broker, request, timeout);
+                }
             },
             Output::Resolved {
                 partition,

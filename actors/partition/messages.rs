@@ -141,7 +141,7 @@ pub(crate) struct Question {
     pub(crate) ask: Ask,
 }
 
-/// The two kinds of questions.
+/// The kinds of questions.
 #[derive(Clone, Debug)]
 pub(crate) enum Ask {
     /// Where to read.
@@ -149,6 +149,8 @@ pub(crate) enum Ask {
         generation: PositionGeneration,
         what: routing::Resolve,
     },
+    /// How far the leader's log reaches, while the replica being read stands still.
+    Sample { generation: PositionGeneration },
     /// Whether our history still agrees with the leader's.
     Validate {
         generation: PositionGeneration,

@@ -30,8 +30,7 @@ impl PartitionActor {
                     self.thread.ask_link(broker, input);
                 }
             }
-            // No route asks for samples yet.
-            Output::Sample { generation: _ } => {}
+            Output::Sample { generation } => self.question(Ask::Sample { generation }),
             Output::Refresh(reason) => {
                 self.thread
                     .ask_metadata(Need::of_route(partition, reason, self.route.leadership()))

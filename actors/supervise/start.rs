@@ -30,7 +30,7 @@ use crate::fleet::{Event, StartAt, Stopped};
 use crate::group::ClassicMember;
 use crate::handler::{Subscription, Topics};
 use crate::ids::{GroupId, Incarnation};
-use crate::offsets::{Committer, Resolver};
+use crate::offsets::{Committer, Resolver, Sampler};
 use crate::routing;
 use crate::routing::trace::{FORMAT, Header};
 
@@ -197,6 +197,7 @@ impl Wiring {
             member: ClassicMember::new(self.config.group_settings(self.group.clone())),
             committer: Committer::new(self.config.commit_settings(self.group.clone())),
             resolver: Resolver::new(self.config.resolve_settings(self.group.clone())),
+            sampler: Sampler::new(self.config.sample_settings()),
             plan: StepPlan {
                 drain: self.config.lifecycle.drain,
                 grace: self.config.handling.cancel_grace,

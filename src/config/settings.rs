@@ -230,6 +230,15 @@ impl Config {
         }
     }
 
+    /// Settings of the sampler of replicas that stand still.
+    pub fn sample_settings(&self) -> offsets::sampler::Settings {
+        offsets::sampler::Settings {
+            isolation: self.fetch.isolation,
+            request_timeout: self.connection.request,
+            ..offsets::sampler::Settings::default()
+        }
+    }
+
     /// Settings of the commit plan of `group`.
     pub fn commit_settings(&self, group: impl Into<GroupId>) -> offsets::commit::Settings {
         offsets::commit::Settings {

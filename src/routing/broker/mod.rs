@@ -12,8 +12,8 @@
 //! * A row consumes its demand. The lane's next Fetch waits until every partition that got a row
 //!   has wanted again or withdrawn, at most `fetch.max.wait.ms`; then who still has no room leaves
 //!   the session.
-//! * Raise [`Input::Progress`] when bytes of an answer came in that are no whole answer yet, at most
-//!   every 100 ms per connection.
+//! * Raise [`Input::Progress`] when bytes of an answer came in that is not whole yet, at most every
+//!   100 ms per connection.
 //! * Divide one [`ProbeBudget`] among the links of a client: hand it what [`Output::Probing`] tells,
 //!   and each link its [`Input::ProbeShare`].
 //! * Raise [`Input::Muted`] when any connection of the broker reports a throttle (KIP-219).

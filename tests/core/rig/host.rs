@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nearside::cluster::{self, LinkState, Target};
 use nearside::group;
 use nearside::ids::{BrokerId, Moment, TopicPartition};
-use nearside::offsets::resolve;
+use nearside::offsets::{resolve, sampler};
 use nearside::routing::broker::{self, Broker, Ticket};
 use nearside::routing::{self, Class, Input, Link, LinkChange, Output};
 use nearside::wire::api;
@@ -20,6 +20,7 @@ pub(crate) enum Purpose {
     Metadata(cluster::RequestToken),
     Fetch(BrokerId, Ticket),
     Position(group::Token),
+    Sample(group::Token),
     Hello,
 }
 
@@ -34,6 +35,7 @@ impl Rig {
         let rest = rest
             .into_iter()
             .chain([self.metadata.next_deadline(), self.resolver.next_deadline()])
+            .chain([self.sampler.next_deadline()])
             .flatten();
         links.chain(routes).chain(rest).min()
     }
@@ -48,6 +50,9 @@ impl Rig {
         }
         if is_due(self.resolver.next_deadline(), now) {
             self.resolver_input(resolve::Input::Tick);
+        }
+        if is_due(self.sampler.next_deadline(), now) {
+            self.sampler_input(sampler::Input::Tick);
         }
         for link in self.links.values_mut() {
             if is_due(link.next_deadline(), now) {
@@ -77,6 +82,8 @@ impl Rig {
                 self.on_metadata(output);
             } else if let Some(output) = self.resolver.poll_output() {
                 self.on_resolver(output);
+            } else if let Some(output) = self.sampler.poll_output() {
+                self.on_sampler(output);
             } else if let Some((broker, output)) = self.next_link_output() {
                 self.on_link(broker, output);
             } else {
@@ -119,7 +126,7 @@ impl Rig {
                 let (broker, input) = broker::Input::of_route(partition, output).unwrap();
                 self.link_input(broker, input);
             }
-            Output::Sample { .. } => {}
+            Output::Sample { generation } => self.sample_end(partition, generation),
             Output::Refresh(reason) => self.refresh(partition, reason),
             Output::Validate { .. } | Output::Resolve { .. } => self.question(partition, output),
             Output::Deliver(_) | Output::Truncate { .. } | Output::Event(_) | Output::Count(_) => {}

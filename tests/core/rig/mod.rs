@@ -10,6 +10,7 @@ mod net;
 mod questions;
 mod reader;
 mod resolving;
+mod sampling;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use nearside::cluster::{self, Endpoint, Interest, Metadata};
 use nearside::embedded::{self, Cluster, Record, Seen};
 use nearside::ids::{AssignmentEpoch, BrokerId, Draw, LeaderEpoch, Moment, Offset, TopicPartition};
 use nearside::offsets::resolve::{self, Resolver};
+use nearside::offsets::sampler::{self, Sampler};
 use nearside::routing::{self, Brokers, Class, Input, Route, broker};
 
 pub(crate) use reader::Reader;
@@ -37,6 +39,7 @@ pub(crate) struct Rig {
     cluster: Cluster,
     metadata: Metadata,
     resolver: Resolver,
+    sampler: Sampler,
     asking: BTreeMap<TopicPartition, resolve::Question>,
     end: Option<Offset>,
     brokers: Brokers,
@@ -98,6 +101,7 @@ impl Rig {
             cluster,
             metadata: Metadata::new(cluster::Settings::default(), bootstrap),
             resolver: Resolver::new(resolve::Settings::new(None)),
+            sampler: Sampler::new(sampler::Settings::default()),
             asking: BTreeMap::new(),
             end: None,
             brokers: Brokers::new(),

@@ -1,8 +1,9 @@
 //! What the rig asks the cluster for metadata, and what the answers say to routes.
 
 use nearside::cluster::{self, Diff, Snapshot, Target, Want};
+use nearside::group::NoAnswer;
 use nearside::ids::{AssignmentEpoch, BrokerId, Offset, TopicPartition};
-use nearside::offsets::resolve;
+use nearside::offsets::{resolve, sampler};
 use nearside::routing::{Assigned, Input, Leadership, broker};
 use nearside::wire::{self, Completion, Response};
 
@@ -64,6 +65,10 @@ impl Rig {
                 self.link_input(broker, broker::Input::Failed { ticket });
             }
             (Purpose::Position(token), result) => self.on_position(token, result),
+            (Purpose::Sample(token), result) => {
+                let result = result.map_err(NoAnswer::from);
+                self.sampler_input(sampler::Input::Answer { token, result });
+            }
             (Purpose::Hello, _) => {}
         }
     }
