@@ -8,7 +8,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use crate::actors::{Clock, Entropy, IoInput, IoNews, Net, Port, PortId, Said, Tcp, target};
 use crate::cluster::{
     Endpoint, Input as ViewInput, Interest, LinkState, Metadata, Output as ViewOutput,
-    RequestToken, Target,
+    Reason as Refresh, RequestToken, Target,
 };
 use crate::config::Config;
 use crate::error::{Error, ErrorKind};
@@ -22,7 +22,7 @@ use crate::wire::{
 };
 
 /// An idempotent producer on connections of its own.
-pub(super) struct Client {
+pub(in crate::cli) struct Client {
     producer: Producer,
     view: Metadata,
     net: Net,
@@ -32,23 +32,24 @@ pub(super) struct Client {
     last_port: u32,
     waiting: BTreeMap<u64, Waiting>,
     last_token: u64,
+    told_acked: Option<Box<dyn FnMut(RecordToken)>>,
     /// What was found out.
-    pub(super) findings: Findings,
+    pub(in crate::cli) findings: Findings,
 }
 
 /// What the client found out so far.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
+pub(in crate::cli) struct Findings {
     /// Whether any broker has answered.
-    pub(super) connected: bool,
+    pub(in crate::cli) connected: bool,
     /// The latest failure to reach a broker.
-    pub(super) connection_error: Option<Error>,
+    pub(in crate::cli) connection_error: Option<Error>,
     /// Answers to metadata requests.
-    pub(super) answers: u32,
+    pub(in crate::cli) answers: u32,
     /// Records acknowledged.
-    pub(super) acked: u64,
+    pub(in crate::cli) acked: u64,
     /// The first record that was given up.
-    pub(super) failed: Option<(RecordToken, ProduceError)>,
+    pub(in crate::cli) failed: Option<(RecordToken, ProduceError)>,
 }
 
 /// Whose request it is.
@@ -62,7 +63,10 @@ enum Waiting {
 impl Client {
     /// A client that begins to ask for `topic`. The receiver brings what [`Client::io`] is to be
     /// fed.
-    pub(super) fn new(config: &Config, topic: TopicName) -> (Self, UnboundedReceiver<IoInput>) {
+    pub(in crate::cli) fn new(
+        config: &Config,
+        topic: TopicName,
+    ) -> (Self, UnboundedReceiver<IoInput>) {
         let (io, inputs) = mpsc::unbounded_channel();
         let net = Net {
             transport: Tcp::shared(),
@@ -83,34 +87,40 @@ impl Client {
             last_port: 0,
             waiting: BTreeMap::new(),
             last_token: 0,
+            told_acked: None,
             findings: Findings::default(),
         };
         client.view_input(ViewInput::Subscribe(Interest::topics([topic])));
         (client, inputs)
     }
 
+    /// Has every acknowledged record told.
+    pub(in crate::cli) fn on_acked(&mut self, told: impl FnMut(RecordToken) + 'static) {
+        self.told_acked = Some(Box::new(told));
+    }
+
     /// Produces a record.
-    pub(super) fn append(&mut self, token: RecordToken, record: Record) {
+    pub(in crate::cli) fn append(&mut self, token: RecordToken, record: Record) {
         self.produce(Input::Append { token, record });
     }
 
     /// Sends what is there without waiting for more.
-    pub(super) fn flush(&mut self) {
+    pub(in crate::cli) fn flush(&mut self) {
         self.produce(Input::Flush);
     }
 
     /// Bytes that may be appended.
-    pub(super) fn room(&self) -> usize {
+    pub(in crate::cli) fn room(&self) -> usize {
         self.producer.room()
     }
 
     /// Whether every record has met its fate.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(in crate::cli) fn is_idle(&self) -> bool {
         self.producer.is_idle()
     }
 
     /// Why `topic` cannot be written to, as far as the view goes.
-    pub(super) fn topic_error(&self, topic: &TopicName) -> Option<String> {
+    pub(in crate::cli) fn topic_error(&self, topic: &TopicName) -> Option<String> {
         let snapshot = self.view.snapshot();
         if snapshot.partition_count(topic).is_some() {
             return None;
@@ -122,13 +132,13 @@ impl Client {
     }
 
     /// Whether the brokers refuse to speak about the topic to us.
-    pub(super) fn is_denied(&self, topic: &TopicName) -> bool {
+    pub(in crate::cli) fn is_denied(&self, topic: &TopicName) -> bool {
         let refusal = self.view.snapshot().refusal(topic);
         refusal == Some(ErrorCode::TOPIC_AUTHORIZATION_FAILED)
     }
 
     /// Feeds what a socket brought.
-    pub(super) fn io(&mut self, (id, news): IoInput) {
+    pub(in crate::cli) fn io(&mut self, (id, news): IoInput) {
         match news {
             IoNews::Input(input) => self.port_input(id, input),
             IoNews::Progress => {}
@@ -137,7 +147,7 @@ impl Client {
     }
 
     /// Works off the deadlines that passed.
-    pub(super) fn tick(&mut self) {
+    pub(in crate::cli) fn tick(&mut self) {
         let now = self.net.clock.now();
         let due = self
             .ports
@@ -157,7 +167,7 @@ impl Client {
     }
 
     /// Time until [`Client::tick`] is due.
-    pub(super) fn next_deadline(&self) -> Option<std::time::Duration> {
+    pub(in crate::cli) fn next_deadline(&self) -> Option<std::time::Duration> {
         let ports = self
             .ports
             .values()
@@ -239,10 +249,15 @@ impl Client {
             Output::Hints(lot) => self.view_input(ViewInput::Hints(lot)),
             Output::Abandon { broker } => {
                 if let Some(id) = self.port_of(Target::Broker(broker), Class::Produce) {
-                    self.with_port(id, Port::hang_up);
+                    self.with_port(id, abandon);
                 }
             }
-            Output::Acked { .. } => self.findings.acked += 1,
+            Output::Acked { token, .. } => {
+                self.findings.acked += 1;
+                if let Some(told) = &mut self.told_acked {
+                    told(token);
+                }
+            }
             Output::Failed { token, error } => {
                 self.findings.failed.get_or_insert((token, error));
             }
@@ -386,6 +401,14 @@ impl Client {
         };
         if class == Class::Control {
             self.view_input(ViewInput::LinkChanged { target: of, state });
+        } else if state == LinkState::Failed {
+            // What waits for this broker may have another leader by now.
+            self.view_input(ViewInput::Refresh {
+                reason: Refresh::LinkLost,
+                wants: Vec::new(),
+                prefer: None,
+                waiter: None,
+            });
         }
     }
 
@@ -404,6 +427,14 @@ impl Client {
         let text = format!("{}: {reason}", endpoint.unwrap_or_default());
         self.findings.connection_error = Some(Error::new(kind, text));
     }
+}
+
+/// Ends every request of a port: those that wait for a connection, which may never come, and those
+/// that wait for their answer.
+fn abandon(port: &mut Port) -> Vec<Said> {
+    let mut said = port.drain(DrainReason::Shutdown);
+    said.extend(port.hang_up());
+    said
 }
 
 fn is_due(deadline: Option<Moment>, now: Moment) -> bool {

@@ -3,6 +3,8 @@
 mod client;
 mod input;
 mod line;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::time::Duration;
@@ -21,7 +23,7 @@ use crate::error::Error;
 use crate::ids::{PartitionIndex, TopicName};
 use crate::producer::RecordToken;
 
-use client::Client;
+pub(super) use client::Client;
 use input::Lot;
 use line::Reading;
 
