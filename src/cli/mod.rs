@@ -3,6 +3,8 @@
 //! Exit codes: 0 done, 1 failed while running, 2 wrong call, 3 no broker reached, 4 refused. A
 //! failure is one line on standard error.
 
+#[doc(hidden)]
+pub mod chaos;
 mod cluster;
 mod consume;
 mod demo;
@@ -44,6 +46,8 @@ enum Command {
     Replay(replay::ReplayOptions),
     /// Serves a cluster to play with.
     Cluster(cluster::ClusterOptions),
+    /// Runs a fleet through every fault on a real Kafka, and reports.
+    Chaos(chaos::ChaosOptions),
 }
 
 /// Runs the command that this process was started with. Exits by itself for `--help`, `--version`
@@ -69,6 +73,7 @@ async fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Produce(options) => produce::run(&options).await,
         Command::Replay(options) => replay::run(&options, &mut io::stdout().lock()),
         Command::Cluster(options) => cluster::run(&options, &mut io::stdout()).await,
+        Command::Chaos(options) => chaos::run_command(options).await,
     }
 }
 

@@ -9,6 +9,7 @@
     reason = "a missing partition should fail the test"
 )]
 
+mod chaos;
 mod client;
 mod failures;
 mod fleets;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         wire::trials(&lab),
         fleets::trials(&lab),
         failures::trials(&lab),
+        chaos::trials(&lab),
     ]
     .into_iter()
     .flatten()

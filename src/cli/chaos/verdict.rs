@@ -1,0 +1,226 @@
+//! What the run amounts to: figures for each step, and everything that broke a promise.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::book::{Span, Track};
+use super::crew::Told;
+use super::step::Step;
+use crate::fleet::{Event, RouteChange};
+use crate::ids::Moment;
+
+/// The figures of one step.
+#[derive(Clone, Debug)]
+pub(super) struct Figures {
+    /// By partition, the longest time without a delivery.
+    pub(super) read_gaps: Vec<Duration>,
+    /// By partition, the longest time without an acknowledgement.
+    pub(super) write_gaps: Vec<Duration>,
+    /// From acknowledgement to delivery, the slowest.
+    pub(super) delay: Duration,
+    /// For each promise of the step, the slowest.
+    pub(super) kept: Vec<Duration>,
+    pub(super) lost: usize,
+    pub(super) strays: usize,
+    pub(super) repeats: usize,
+    /// Repeats of records that nobody's death excuses.
+    pub(super) unexcused: usize,
+    pub(super) resets: usize,
+    /// Changes of route by reason.
+    pub(super) changes: BTreeMap<String, usize>,
+    /// Errors that the members told, by name.
+    pub(super) errors: BTreeMap<String, usize>,
+}
+
+impl Figures {
+    /// Looks at one step.
+    pub(super) fn new(step: &Step, tracks: &[Track], log: &[Told]) -> Self {
+        let span = step.span();
+        let within = |moments: &[(u64, Moment)]| -> Vec<u64> {
+            let hits = moments.iter().filter(|(_, at)| span.holds(*at));
+            hits.map(|(number, _)| *number).collect()
+        };
+        let told: Vec<&Told> = log.iter().filter(|told| span.holds(told.at)).collect();
+        let repeats: Vec<Vec<u64>> = tracks.iter().map(|it| within(&it.repeats)).collect();
+        let unexcused = repeats.iter().enumerate().map(|(partition, numbers)| {
+            let from = step.repeats_from.get(&partition);
+            let excused = |number: &&u64| from.is_some_and(|from| *number >= from);
+            numbers.len() - numbers.iter().filter(excused).count()
+        });
+        Self {
+            read_gaps: tracks.iter().map(|it| it.read_gap(span)).collect(),
+            write_gaps: tracks.iter().map(|it| it.write_gap(span)).collect(),
+            delay: slowest(tracks, span, |_| Some(Moment::ZERO)),
+            kept: step
+                .promises
+                .iter()
+                .map(|it| it.kept(tracks, step))
+                .collect(),
+            lost: tracks.iter().map(|it| it.lost(span)).sum(),
+            strays: tracks.iter().map(|it| within(&it.strays).len()).sum(),
+            repeats: repeats.iter().map(Vec::len).sum(),
+            unexcused: unexcused.sum(),
+            resets: told.iter().filter(|told| is_reset(&told.event)).count(),
+            changes: count(
+                told.iter()
+                    .filter_map(|told| change(&told.event))
+                    .map(words),
+            ),
+            errors: count(told.iter().filter_map(|told| error(&told.event))),
+        }
+    }
+
+    /// The longest time without a delivery of any partition.
+    pub(super) fn read_gap(&self) -> Duration {
+        self.read_gaps.iter().max().copied().unwrap_or_default()
+    }
+
+    /// The longest time without an acknowledgement of any partition.
+    pub(super) fn write_gap(&self) -> Duration {
+        self.write_gaps.iter().max().copied().unwrap_or_default()
+    }
+
+    /// What must hold for a step and does not, one line each.
+    pub(super) fn broken(&self, step: &Step) -> Vec<String> {
+        let mut broken = Vec::new();
+        let mut none = |count: usize, what: &str| {
+            if count > 0 {
+                broken.push(format!("{}: {count} {what}", step.name));
+            }
+        };
+        none(self.lost, "records lost");
+        none(self.strays, "records out of order");
+        none(
+            self.unexcused,
+            "records twice although their reader lived or had committed them",
+        );
+        if !step.resets {
+            none(self.resets, "offset resets");
+        }
+        for (promise, kept) in step.promises.iter().zip(&self.kept) {
+            if *kept > promise.within {
+                broken.push(format!(
+                    "{}: {}: {:.2} s, not {:.1} s",
+                    step.name,
+                    promise.what,
+                    kept.as_secs_f64(),
+                    promise.within.as_secs_f64()
+                ));
+            }
+        }
+        broken
+    }
+}
+
+impl super::step::Promise {
+    /// How long the slowest record took.
+    fn kept(&self, tracks: &[Track], step: &Step) -> Duration {
+        slowest(tracks, step.span(), |partition| {
+            let since = self.since.get(&partition).copied().unwrap_or(step.fault);
+            self.partitions.contains(&partition).then_some(since)
+        })
+    }
+}
+
+fn slowest(tracks: &[Track], span: Span, since: impl Fn(usize) -> Option<Moment>) -> Duration {
+    let delay = |(partition, track): (usize, &Track)| Some(track.delay(span, since(partition)?));
+    tracks
+        .iter()
+        .enumerate()
+        .filter_map(delay)
+        .max()
+        .unwrap_or_default()
+}
+
+/// Partitions that changed their route more than three times within a minute outside the faults:
+/// one line each.
+pub(super) fn oscillations(steps: &[Step], log: &[Told]) -> Vec<String> {
+    let ends = steps
+        .iter()
+        .skip(1)
+        .map(|next| next.fault)
+        .chain(steps.last().map(|last| last.ended));
+    let mut found = BTreeSet::new();
+    for (step, to) in steps.iter().zip(ends) {
+        let calm = Span {
+            from: step.healed,
+            to,
+        };
+        let mut changes: BTreeMap<String, Vec<Moment>> = BTreeMap::new();
+        for told in log.iter().filter(|told| calm.holds(told.at)) {
+            if let Some(change) = change(&told.event) {
+                let key = format!("{} at member {}", change.partition, told.member);
+                changes.entry(key).or_default().push(told.at);
+            }
+        }
+        for (who, moments) in changes {
+            if most_in_a_minute(&moments) > CHANGES_MAX {
+                let after = &step.name;
+                found.insert(format!("{who} oscillates after: {after}"));
+            }
+        }
+    }
+    found.into_iter().collect()
+}
+
+fn most_in_a_minute(moments: &[Moment]) -> usize {
+    let from = |start: &Moment| {
+        let within = moments
+            .iter()
+            .filter(|it| *it >= start && it.since(*start) < MINUTE);
+        within.count()
+    };
+    moments.iter().map(from).max().unwrap_or(0)
+}
+
+/// A change of route of a partition that stays with its member.
+fn change(event: &Event) -> Option<&RouteChange> {
+    let Event::RoutingChange(change) = event else {
+        return None;
+    };
+    (change.reason != "assigned" && change.reason != "revoked").then_some(change)
+}
+
+fn words(change: &RouteChange) -> String {
+    change.reason.clone()
+}
+
+fn is_reset(event: &Event) -> bool {
+    // Without a commit the policy gives the first position; that is no reset.
+    matches!(
+        event,
+        Event::PositionReset { from: Some(_), .. } | Event::Truncated { .. }
+    )
+}
+
+/// The name of an event that reports a failure to the user.
+fn error(event: &Event) -> Option<String> {
+    let name = match event {
+        Event::CorruptBatch { .. } => "corrupt_batch",
+        Event::CommitFailed { .. } => "commit_failed",
+        Event::PartitionFailed { .. } => "partition_failed",
+        Event::TopicError { .. } => "topic_error",
+        Event::MemberFatal { .. } => "member_fatal",
+        Event::Lost { .. } => "partitions_lost",
+        Event::AttemptPanicked { .. } => "attempt_panicked",
+        Event::AttemptDeadline { .. } => "attempt_deadline",
+        Event::AttemptAbandoned { .. } => "attempt_abandoned",
+        Event::AttemptStuck { .. } => "attempt_stuck",
+        Event::ActorRestarted { .. } => "actor_restarted",
+        Event::DrainOverrun { .. } => "drain_overrun",
+        Event::Diagnostic { name, .. } => name,
+        _ => return None,
+    };
+    Some(name.to_owned())
+}
+
+fn count(names: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for name in names {
+        *counts.entry(name).or_default() += 1;
+    }
+    counts
+}
+
+const CHANGES_MAX: usize = 3;
+const MINUTE: Duration = Duration::from_secs(60);
