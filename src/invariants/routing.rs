@@ -66,6 +66,18 @@ pub fn delivery_advances(last: Option<Offset>, next: Offset) -> bool {
     last.is_none_or(|last| next > last)
 }
 
+/// I18: so many partitions in one probe request.
+pub fn probe_is_small(partitions: usize, batch: usize) -> bool {
+    (1..=batch).contains(&partitions)
+}
+
+/// I18: within any second at most the burst that was saved up and what flowed in (routing.md 8.2).
+pub fn probes_keep_the_rate(asked_in_a_second: usize, per_second: f64) -> bool {
+    #[expect(clippy::cast_precision_loss, reason = "a count of partitions")]
+    let asked = asked_in_a_second as f64;
+    asked <= 2.0 * per_second + 1.0
+}
+
 /// I15: route generations rise by one, and each is announced once.
 pub fn generation_follows(last: RouteGeneration, announced: RouteGeneration) -> bool {
     announced.0 == last.0 + 1

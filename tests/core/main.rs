@@ -24,6 +24,7 @@ mod offsets_truncation;
 mod producer;
 mod rig;
 mod routing_adopt;
+mod routing_breaker;
 mod routing_cooldown;
 mod routing_fault;
 mod routing_gate;

@@ -56,7 +56,7 @@ fn while_a_replica_cools_the_leader_serves_without_a_rack_and_then_one_probe_bri
     assert_eq!(rig.reader().delivered, (0..end.0).collect::<Vec<_>>());
 }
 
-/// routing.md S15, but for the bound on dials
+/// routing.md S15
 #[test]
 fn a_black_holed_replica_costs_a_quarter_of_a_second_once() {
     let mut rig = Rig::new();
@@ -84,6 +84,8 @@ fn a_black_holed_replica_costs_a_quarter_of_a_second_once() {
         "no probe while the link is down"
     );
     assert!(!rig.is_ready(2, Class::Rack));
+    let dials = rig.dials(2, wire::Class::FetchRack);
+    assert!(dials <= 12, "{dials} dials in ten minutes");
 
     rig.cluster().set_link(B2, Link::Open);
     rig.run_until(|rig| rig.follower() == Some(B2));

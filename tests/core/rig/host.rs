@@ -8,7 +8,6 @@ use nearside::ids::{BrokerId, Moment, TopicPartition};
 use nearside::offsets::{resolve, sampler};
 use nearside::routing::broker::{self, Broker, Ticket};
 use nearside::routing::{self, Class, Input, Link, LinkChange, Output};
-use nearside::wire::api;
 use nearside::wire::{self, Request, Token};
 
 use super::Rig;
@@ -21,7 +20,6 @@ pub(crate) enum Purpose {
     Fetch(BrokerId, Ticket),
     Position(group::Token),
     Sample(group::Token),
-    Hello,
 }
 
 impl Rig {
@@ -88,8 +86,8 @@ impl Rig {
                 self.on_link(broker, output);
             } else {
                 self.take_history();
-                for reader in self.readers.values() {
-                    reader.check(&self.brokers, now);
+                for partition in std::mem::take(&mut self.touched) {
+                    self.readers[&partition].check(&self.brokers, now);
                 }
                 return;
             }
@@ -99,6 +97,7 @@ impl Rig {
 
     /// Hands a route an input and carries out its outputs.
     pub(super) fn route_input(&mut self, partition: &TopicPartition, input: Input) {
+        self.touched.insert(partition.clone());
         let mut inputs = vec![input];
         while let Some(input) = inputs.pop() {
             let (now, draw) = (self.now, self.sample());
@@ -151,7 +150,11 @@ impl Rig {
                 self.net
                     .hang_up((broker, wire_class(class)), &mut self.cluster, draw, now);
             }
-            broker::Output::Dial(class) => self.hello((broker, wire_class(class))),
+            broker::Output::Dial(class) => {
+                let (now, draw) = (self.now, self.sample());
+                let wire = (broker, wire_class(class));
+                self.net.feed(wire, wire::Input::Open, draw, now);
+            }
             broker::Output::Row { .. }
             | broker::Output::Drained { .. }
             | broker::Output::ProbeRow { .. }
@@ -159,6 +162,7 @@ impl Rig {
             | broker::Output::HedgeRow { .. }
             | broker::Output::HedgeFailed { .. }
             | broker::Output::Permit(_) => {
+                self.permits += usize::from(matches!(output, broker::Output::Permit(_)));
                 let (partition, input) = output.for_route(broker).unwrap();
                 self.route_input(&partition, input);
             }
@@ -325,15 +329,6 @@ impl Rig {
         self.purposes.insert(self.next_token, purpose);
         self.net
             .request(wire, Token(self.next_token), request, draw, now);
-    }
-
-    /// A connection dials for a request only: ask for something small.
-    fn hello(&mut self, wire: Wire) {
-        let request = api::api_versions::Request {
-            software_name: "nearside".to_owned(),
-            software_version: "0".to_owned(),
-        };
-        self.send(wire, request.into(), Purpose::Hello);
     }
 }
 

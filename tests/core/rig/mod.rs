@@ -6,13 +6,15 @@
 //! invariants of routing.md 19 are checked, so a scenario only has to tell its own story.
 
 mod host;
+pub(crate) mod many;
 mod net;
+mod probing;
 mod questions;
 mod reader;
 mod resolving;
 mod sampling;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,10 +56,16 @@ pub(crate) struct Rig {
     draw: Draw,
     /// What the links counted.
     pub(crate) link_counts: Vec<(BrokerId, broker::Count)>,
+    /// Readmission permits given by breakers.
+    pub(crate) permits: usize,
     steps: u32,
     seen: Vec<Seen>,
     reading: BTreeMap<i32, Vec<Seen>>,
     probed: BTreeMap<i32, Vec<Seen>>,
+    hedged: BTreeMap<i32, Vec<Seen>>,
+    probing: probing::Watch,
+    /// Routes that were given something since they were last checked.
+    touched: BTreeSet<TopicPartition>,
 }
 
 /// The partition most scenarios read.
@@ -77,6 +85,15 @@ impl Rig {
         client: impl FnOnce(&mut routing::Settings),
         brokers: impl FnOnce(&mut embedded::Settings),
     ) -> Self {
+        Self::of(1, client, brokers)
+    }
+
+    /// The same with `count` partitions, all alike.
+    pub(crate) fn of(
+        count: i32,
+        client: impl FnOnce(&mut routing::Settings),
+        brokers: impl FnOnce(&mut embedded::Settings),
+    ) -> Self {
         let mut settings = routing::Settings {
             client_rack: Some("b".into()),
             ..Default::default()
@@ -85,9 +102,7 @@ impl Rig {
         let mut cluster_settings = embedded::Settings::default();
         brokers(&mut cluster_settings);
         let mut cluster = Cluster::new(cluster_settings);
-        let replicas = [1, 2, 3].map(BrokerId).to_vec();
-        cluster.create_topic_on("orders", &[replicas]).unwrap();
-        cluster.raise_epoch(&partition(), LeaderEpoch(5)).unwrap();
+        many::create(&mut cluster, count);
         let link_settings = broker::Settings {
             rack: settings.rack_sent().cloned(),
             isolation: settings.isolation,
@@ -115,10 +130,14 @@ impl Rig {
             link_settings: Arc::new(link_settings),
             draw: Draw(7),
             link_counts: Vec::new(),
+            permits: 0,
             steps: 0,
             seen: Vec::new(),
             reading: BTreeMap::new(),
             probed: BTreeMap::new(),
+            hedged: BTreeMap::new(),
+            probing: probing::Watch::default(),
+            touched: BTreeSet::new(),
         };
         rig.reset_to(resolve::Reset::Earliest);
         let interest = Interest::topics(["orders"]);
@@ -201,10 +220,16 @@ impl Rig {
     }
 
     fn begin(&mut self, offset: i64) {
-        let assignment = AssignmentEpoch(self.reader().route.generation().0 + 1);
-        let assigned =
-            questions::assigned(self.metadata.snapshot(), &partition(), assignment, offset);
-        self.input(Input::Assigned(assigned));
+        self.begin_at(&partition(), offset);
+        self.settle();
+    }
+
+    fn begin_at(&mut self, partition: &TopicPartition, offset: i64) {
+        let route = &self.readers[partition].route;
+        let assignment = AssignmentEpoch(route.generation().0 + 1);
+        let snapshot = self.metadata.snapshot();
+        let assigned = questions::assigned(snapshot, partition, assignment, offset);
+        self.route_input(partition, Input::Assigned(assigned));
     }
 
     /// Hands the route an input and carries out what follows.
@@ -248,19 +273,28 @@ impl Rig {
         self.probed.get(&broker).map_or(&[], Vec::as_slice)
     }
 
+    /// Hedges received so far by one broker: sessionless fetches of more than one byte.
+    pub(crate) fn hedged(&self, broker: i32) -> &[Seen] {
+        self.hedged.get(&broker).map_or(&[], Vec::as_slice)
+    }
+
     /// Sorts the requests that came since the last call.
     fn take_history(&mut self) {
         for seen in self.cluster.take_history() {
             let broker = seen.broker.0;
-            match seen
-                .fetch
-                .as_ref()
-                .map(|fetch| (fetch.session_id, fetch.session_epoch))
-            {
-                Some((0, -1)) => self.probed.entry(broker).or_default().push(seen),
-                // No fetch, or the good-bye of a session.
-                None | Some((_, -1)) => self.seen.push(seen),
-                Some(_) => self.reading.entry(broker).or_default().push(seen),
+            let Some(fetch) = &seen.fetch else {
+                self.seen.push(seen);
+                continue;
+            };
+            match (fetch.session_id, fetch.session_epoch, fetch.bytes_max) {
+                (0, -1, 1) => {
+                    self.probing.arrived(&seen, self.probe_budget.rate());
+                    self.probed.entry(broker).or_default().push(seen);
+                }
+                (0, -1, _) => self.hedged.entry(broker).or_default().push(seen),
+                // The good-bye of a session.
+                (_, -1, _) => self.seen.push(seen),
+                _ => self.reading.entry(broker).or_default().push(seen),
             }
         }
     }
@@ -285,6 +319,11 @@ impl Rig {
     /// Whether a link is Ready.
     pub(crate) fn is_ready(&self, broker: i32, class: Class) -> bool {
         self.brokers.is_ready(BrokerId(broker), class)
+    }
+
+    /// The breaker of one broker.
+    pub(crate) fn breaker(&self, broker: i32) -> routing::Breaker {
+        self.brokers.breaker(BrokerId(broker))
     }
 
     /// Runs for a while.

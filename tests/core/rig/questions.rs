@@ -69,7 +69,6 @@ impl Rig {
                 let result = result.map_err(NoAnswer::from);
                 self.sampler_input(sampler::Input::Answer { token, result });
             }
-            (Purpose::Hello, _) => {}
         }
     }
 
