@@ -68,6 +68,8 @@ pub(crate) struct Net {
     pub(crate) machines: BTreeMap<Wire, Connection>,
     /// Machines that may have outputs.
     stirred: BTreeSet<Wire>,
+    /// When each machine wants to be woken.
+    pub(crate) due: BTreeMap<Wire, Moment>,
     pub(crate) sockets: BTreeMap<ConnectionId, (Wire, SocketId)>,
     pub(crate) paths: BTreeMap<BrokerId, Path>,
     pub(crate) held: Vec<Transit>,
@@ -77,6 +79,8 @@ pub(crate) struct Net {
     sent: u64,
     round_trip: Duration,
     news: VecDeque<News>,
+    /// Of all its connections.
+    pub(crate) settings: Settings,
     /// Every socket ever dialled.
     pub(crate) dials: Vec<(Moment, Wire)>,
 }
@@ -86,6 +90,7 @@ impl Net {
         Self {
             machines: BTreeMap::new(),
             stirred: BTreeSet::new(),
+            due: BTreeMap::new(),
             sockets: BTreeMap::new(),
             paths: BTreeMap::new(),
             held: Vec::new(),
@@ -94,6 +99,7 @@ impl Net {
             sent: 0,
             round_trip,
             news: VecDeque::new(),
+            settings: Settings::default(),
             dials: Vec::new(),
         }
     }
@@ -132,8 +138,7 @@ impl Net {
 
     pub(crate) fn next_deadline(&self) -> Option<Moment> {
         let transit = self.transit.keys().next().map(|(at, _)| *at);
-        let machines = self.machines.values().filter_map(Connection::next_deadline);
-        machines.chain(transit).min()
+        self.due.values().copied().chain(transit).min()
     }
 
     /// Moves everything that is due, then runs the machines until they are quiet.
@@ -146,11 +151,10 @@ impl Net {
             let transit = entry.remove();
             self.arrive(transit, cluster, draw, now);
         }
-        for (wire, machine) in &mut self.machines {
-            if machine.next_deadline().is_some_and(|due| due <= now) {
-                machine.handle(Input::Tick, draw, now);
-                self.stirred.insert(*wire);
-            }
+        let late = self.due.iter().filter(|(_, due)| **due <= now);
+        let late: Vec<Wire> = late.map(|(wire, _)| *wire).collect();
+        for wire in late {
+            self.feed(wire, Input::Tick, draw, now);
         }
         self.run(cluster, draw, now);
     }
@@ -161,6 +165,11 @@ impl Net {
             while let Some(output) = self.machine_output(wire) {
                 self.carry_out(wire, output, cluster, draw, now);
             }
+            let machine = self.machines.get(&wire);
+            match machine.and_then(Connection::next_deadline) {
+                Some(due) => self.due.insert(wire, due),
+                None => self.due.remove(&wire),
+            };
         }
     }
 
@@ -207,6 +216,7 @@ impl Net {
 
     fn machine(&mut self, wire: Wire) -> &mut Connection {
         self.stirred.insert(wire);
+        let settings = &self.settings;
         self.machines.entry(wire).or_insert_with(|| {
             let (broker, class) = wire;
             let host = format!("broker-{broker}.embedded").into();
@@ -215,7 +225,7 @@ impl Net {
                 host,
                 port: 9092,
             };
-            Connection::new(class, target, Settings::default(), 0)
+            Connection::new(class, target, settings.clone(), 0)
         })
     }
 

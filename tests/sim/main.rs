@@ -1,0 +1,25 @@
+//! The simulator: whole members of a group against the embedded cluster, in virtual time, under
+//! faults drawn from a seed. A seed reproduces its run exactly:
+//!
+//! ```text
+//! SEED=123 cargo test --test sim one_seed -- --nocapture
+//! SEEDS=100000 cargo test --release --test sim many_seeds -- --nocapture
+//! ```
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what is missing fails the test"
+)]
+
+mod chance;
+mod faults;
+mod judge;
+mod member;
+#[path = "../core/rig/net.rs"]
+mod net;
+mod paths;
+mod plan;
+mod seeds;
+mod trail;
+mod world;
