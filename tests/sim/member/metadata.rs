@@ -6,7 +6,7 @@ use nearside::cluster::{self, Diff, Output, Reason, Target, Want};
 use nearside::group;
 use nearside::ids::{BrokerId, TopicPartition};
 use nearside::offsets::resolve;
-use nearside::routing::{Breaker, Class, Input, Leadership, Link, LinkChange};
+use nearside::routing::{Breaker, Class, Input, Leadership, Link, LinkChange, broker};
 use nearside::wire;
 
 use super::Member;
@@ -117,6 +117,9 @@ impl Member {
         self.tell(format_args!("broker {broker} is gone"));
         self.links.remove(&broker);
         self.link_due.remove(&broker);
+        for (other, share) in self.probe_budget.forget(broker, self.now) {
+            self.feed_link(other, broker::Input::ProbeShare(share));
+        }
         for wire in self.net.wires_of(broker) {
             if wire.1 != wire::Class::Coordinator {
                 self.retired.push_back(wire);
