@@ -10,7 +10,7 @@ mod messages;
 mod outputs;
 mod ports;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -28,7 +28,7 @@ use super::metadata::Need;
 use super::net::{Alarm, IoInput, Net, Port, PortId};
 use super::supervise::{DeathWatch, Watched, guarded, on_purpose};
 use super::telemetry::Telemetry;
-use crate::cluster::{Endpoint, Target};
+use crate::cluster::{Endpoint, LinkState, Target};
 use crate::fleet::Zone;
 use crate::ids::{BrokerId, Moment, Rack, TopicPartition};
 use crate::routing::{self, broker};
@@ -57,6 +57,10 @@ pub(crate) struct BrokerLink {
     to_metadata: Outbox<Need>,
     answers: VecDeque<(Recipient<Answer>, Answer)>,
     telemetry: Arc<Telemetry>,
+    /// State of the control connection.
+    control: LinkState,
+    /// Lanes that are silent: whoever has a choice asks another broker.
+    silent: BTreeSet<routing::Class>,
     /// End of the broker's mute, until the metadata actor knows that it is over.
     muted_until: Option<Moment>,
     alarm: Alarm,
@@ -108,6 +112,8 @@ impl BrokerLink {
             to_metadata: Outbox::maybe(metadata),
             answers: VecDeque::new(),
             telemetry: parts.telemetry,
+            control: LinkState::Idle,
+            silent: BTreeSet::new(),
             muted_until: None,
             alarm: Alarm::default(),
             watch: parts.watch,

@@ -56,6 +56,7 @@ impl BrokerLink {
                     .extend(broker.and_then(|id| output.for_route(id)));
             }
             Output::Silence { class, silent } => {
+                self.note_silence(class, silent);
                 self.broadcast(BrokerNews::Silence { class, silent });
             }
             Output::Answered(class) => {

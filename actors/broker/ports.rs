@@ -266,9 +266,32 @@ impl BrokerLink {
 
     /// The control connection is what others ask over.
     fn note_control(&mut self, state: LinkState) {
+        self.control = state;
+        if state == LinkState::Ready {
+            self.telemetry.note_connected();
+        }
+        self.publish_control();
+    }
+
+    /// A lane went silent or spoke again. A broker that owes answers to fetches owes them to
+    /// questions, too, although its connection may stand.
+    pub(super) fn note_silence(&mut self, class: routing::Class, silent: bool) {
+        let changed = match silent {
+            true => self.silent.insert(class),
+            false => self.silent.remove(&class),
+        };
+        if changed && self.control == LinkState::Ready {
+            self.publish_control();
+        }
+    }
+
+    fn publish_control(&mut self) {
+        let state = match self.control {
+            LinkState::Ready if !self.silent.is_empty() => LinkState::Silent,
+            state => state,
+        };
         if state == LinkState::Ready {
             self.ready.insert(self.target);
-            self.telemetry.note_connected();
         } else {
             self.ready.remove(&self.target);
         }

@@ -106,6 +106,10 @@ impl MetadataActor {
             self.listeners.push(outbox);
         } else if let Need::Probing(broker, need) = need {
             self.share_probes(broker, need);
+        } else if let Need::Served(partitions) = need {
+            for partition in partitions {
+                self.feed(Input::LeaderServed(partition));
+            }
         } else if let Some(input) = need.into_input(self.machine.snapshot()) {
             self.feed(input);
         }

@@ -31,6 +31,8 @@ pub(crate) enum Need {
     },
     /// What the link to a broker has to probe; answered with its share of the budget.
     Probing(BrokerId, ProbeNeed),
+    /// Leaders known by a hint have served these partitions.
+    Served(Vec<TopicPartition>),
     /// These topics are wanted besides what is known.
     Topics(Vec<TopicName>),
     /// Somebody wants to hear of every change from now on, beginning with the snapshot.
@@ -60,7 +62,7 @@ impl Need {
         let (reason, wants, prefer) = match self {
             Self::Link(target, state) => return Some(Input::LinkChanged { target, state }),
             Self::Hints(lot) => return Some(Input::Hints(lot)),
-            Self::Listen(_) | Self::Probing(..) => return None,
+            Self::Listen(_) | Self::Probing(..) | Self::Served(_) => return None,
             Self::Crash => {
                 on_purpose();
                 return None;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::messages::{BrokerNews, Told};
 use super::supervisor::PartitionSupervisor;
-use crate::cluster::{Diff, Snapshot};
-use crate::ids::{BrokerId, TopicName, TopicPartition};
+use crate::cluster::{Diff, LeaderSource, Snapshot};
+use crate::ids::{BrokerId, LeaderEpoch, TopicName, TopicPartition};
 use crate::routing::{Breaker, Brokers, Class, Input, Leadership, Link, LinkChange};
 
 impl PartitionSupervisor {
@@ -25,8 +25,10 @@ impl PartitionSupervisor {
                 leader,
                 epoch,
                 addressable,
+                source,
                 ..
             } => {
+                self.note_hinted(partition, *epoch, *source);
                 let leadership = Leadership {
                     leader: *leader,
                     epoch: *epoch,
@@ -111,6 +113,31 @@ impl PartitionSupervisor {
         let inputs = apply(&mut self.thread.brokers.borrow_mut(), broker, news);
         for input in inputs {
             self.route_all(&input);
+        }
+    }
+
+    /// Remembers that a leader is known by a hint alone; any other source needs no proof.
+    fn note_hinted(
+        &mut self,
+        partition: &TopicPartition,
+        epoch: Option<LeaderEpoch>,
+        source: LeaderSource,
+    ) {
+        if let Some(slot) = self.slots.get_mut(partition) {
+            slot.hinted = match source {
+                LeaderSource::Hint(_) => epoch,
+                LeaderSource::Metadata(_) => None,
+            };
+        }
+    }
+
+    /// Tells the metadata actor once a hinted leader has served.
+    pub(super) fn note_served(&mut self, partition: &TopicPartition, input: &Input) {
+        if let Some(slot) = self.slots.get_mut(partition)
+            && slot.hinted.is_some_and(|epoch| input.is_served_at(epoch))
+        {
+            slot.hinted = None;
+            self.thread.leader_served(partition.clone());
         }
     }
 

@@ -50,6 +50,7 @@ impl PartitionSupervisor {
             draining: false,
             host_ended: false,
             room: true,
+            hinted: None,
             successor: None,
             assignment,
         };

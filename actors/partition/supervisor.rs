@@ -17,7 +17,7 @@ use crate::actors::supervise::{Death, DeathWatch, Watched, guarded, on_purpose};
 use crate::actors::telemetry::PartitionStatus;
 use crate::cluster::Snapshot;
 use crate::fleet::Victim;
-use crate::ids::{Incarnation, TopicPartition};
+use crate::ids::{Incarnation, LeaderEpoch, TopicPartition};
 use crate::supervision::Budget;
 
 /// Supervises the partitions of one data thread and owns the thread's wheel and broker facts.
@@ -44,6 +44,8 @@ pub(super) struct Slot {
     pub(super) host_ended: bool,
     /// Whether the handler's queue has room; told to the next life.
     pub(super) room: bool,
+    /// The epoch of a leader known by a hint alone, until it has served (KIP-951).
+    pub(super) hinted: Option<LeaderEpoch>,
     /// The partition was given back to us before its former assignment had ended here: taken on as
     /// soon as it has (runtime.md G4).
     pub(super) successor: Option<Assignment>,
@@ -99,6 +101,7 @@ impl PartitionSupervisor {
             Lot::End(partitions) => self.end(partitions),
             Lot::Routes(inputs) => {
                 for (partition, input) in inputs {
+                    self.note_served(&partition, &input);
                     self.tell(&partition, Told::Route(Box::new(input)));
                 }
             }

@@ -53,6 +53,8 @@ struct Turn {
     asks: RefCell<BTreeMap<BrokerId, Vec<routing::broker::Input>>>,
     links: RefCell<BTreeMap<BrokerId, Outbox<LinkLot>>>,
     questions: RefCell<Vec<Question>>,
+    /// Partitions whose hinted leader has served.
+    served: RefCell<Vec<TopicPartition>>,
     coordinator: RefCell<Outbox<Note>>,
     metadata: RefCell<Outbox<Need>>,
     host: RefCell<Outbox<HostRequest>>,
@@ -92,6 +94,7 @@ impl Thread {
                 asks: RefCell::new(BTreeMap::new()),
                 links: RefCell::new(BTreeMap::new()),
                 questions: RefCell::new(Vec::new()),
+                served: RefCell::new(Vec::new()),
                 coordinator: RefCell::new(Outbox::maybe(
                     parts.directory.coordinator.get().cloned(),
                 )),
@@ -158,6 +161,12 @@ impl Thread {
         self.schedule();
     }
 
+    /// Says that a leader known by a hint has served, with the others of this turn.
+    pub(crate) fn leader_served(&self, partition: TopicPartition) {
+        self.turn.served.borrow_mut().push(partition);
+        self.schedule();
+    }
+
     /// Asks for fresh metadata.
     pub(crate) fn ask_metadata(&self, need: Need) {
         if self.turn.metadata.borrow_mut().post(need) == Posted::Kept {
@@ -169,7 +178,13 @@ impl Thread {
     pub(crate) fn flush(&self) {
         self.turn.scheduled.set(false);
         self.turn.host.borrow_mut().flush();
-        self.turn.metadata.borrow_mut().flush();
+        let mut metadata = self.turn.metadata.borrow_mut();
+        metadata.flush();
+        let served = std::mem::take(&mut *self.turn.served.borrow_mut());
+        if !served.is_empty() {
+            metadata.post(Need::Served(served));
+        }
+        drop(metadata);
         let mut coordinator = self.turn.coordinator.borrow_mut();
         coordinator.flush();
         let questions = std::mem::take(&mut *self.turn.questions.borrow_mut());

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::facts::Class;
-use super::stamp::Stamp;
+use super::stamp::{Role, Stamp};
 use super::trace;
 use crate::ids::{
     AssignmentEpoch, BrokerId, LeaderEpoch, MetadataVersion, Moment, Offset, PositionGeneration,
     TopicId, TopicIncarnation, TopicPartition,
 };
+use crate::wire::ErrorCode;
 use crate::wire::api::fetch::Row;
 
 /// An input of the route machine. Everything about brokers travels in the facts argument; the
@@ -210,6 +211,20 @@ pub enum Input {
     },
     /// A deadline passed.
     Tick,
+}
+
+impl Input {
+    /// Whether it shows that the leader of `epoch` serves the partition: a hint that named it was
+    /// right (metadata.md 4).
+    pub fn is_served_at(&self, epoch: LeaderEpoch) -> bool {
+        matches!(
+            self,
+            Self::Row { stamp, row, .. }
+                if stamp.role == Role::Leader
+                    && stamp.epoch == Some(epoch)
+                    && row.error == ErrorCode::NONE
+        )
+    }
 }
 
 /// The fields of [`Input::Assigned`].

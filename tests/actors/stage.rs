@@ -80,10 +80,15 @@ impl Stage {
     pub(crate) fn fleet(&self, group: &str, rack: &str, subscription: Subscription) -> Builder {
         Fleet::builder(group)
             .bootstrap(&self.cluster().bootstrap())
-            .transport(Arc::new(InMemory(self.cluster().clone())))
+            .transport(self.transport())
             .property("client.rack", rack)
             .property("auto.offset.reset", "earliest")
             .subscribe(subscription)
+    }
+
+    /// The way to this cluster without sockets.
+    pub(crate) fn transport(&self) -> Arc<dyn Transport> {
+        Arc::new(InMemory(self.cluster().clone()))
     }
 
     /// Requests of one API that all brokers received since the start.

@@ -164,6 +164,7 @@ impl Rig {
             | broker::Output::Permit(_) => {
                 self.permits += usize::from(matches!(output, broker::Output::Permit(_)));
                 let (partition, input) = output.for_route(broker).unwrap();
+                self.note_served(&partition, &input);
                 self.route_input(&partition, input);
             }
             broker::Output::Silence { class, silent } => {
@@ -199,6 +200,17 @@ impl Rig {
             }
             broker::Output::V10(v10) => self.on_v10(broker, v10),
             broker::Output::Count(count) => self.link_counts.push((broker, count)),
+        }
+    }
+
+    /// Tells the metadata machine that a leader known by a hint has served.
+    fn note_served(&mut self, partition: &TopicPartition, input: &Input) {
+        let hinted = self.hinted.get(partition);
+        if hinted.is_some_and(|epoch| input.is_served_at(*epoch)) {
+            self.hinted.remove(partition);
+            let (now, draw) = (self.now, self.sample());
+            let served = cluster::Input::LeaderServed(partition.clone());
+            self.metadata.handle(served, draw, now);
         }
     }
 

@@ -45,6 +45,8 @@ pub(crate) struct Rig {
     asking: BTreeMap<TopicPartition, resolve::Question>,
     end: Option<Offset>,
     brokers: Brokers,
+    /// Leaders known by a hint alone.
+    hinted: BTreeMap<TopicPartition, LeaderEpoch>,
     links: BTreeMap<BrokerId, broker::Broker>,
     net: Net,
     purposes: BTreeMap<u64, Purpose>,
@@ -120,6 +122,7 @@ impl Rig {
             asking: BTreeMap::new(),
             end: None,
             brokers: Brokers::new(),
+            hinted: BTreeMap::new(),
             links: BTreeMap::new(),
             net: Net::new(ROUND_TRIP),
             purposes: BTreeMap::new(),

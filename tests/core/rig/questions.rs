@@ -1,6 +1,6 @@
 //! What the rig asks the cluster for metadata, and what the answers say to routes.
 
-use nearside::cluster::{self, Diff, Snapshot, Target, Want};
+use nearside::cluster::{self, Diff, LeaderSource, Snapshot, Target, Want};
 use nearside::group::NoAnswer;
 use nearside::ids::{AssignmentEpoch, BrokerId, Offset, TopicPartition};
 use nearside::offsets::{resolve, sampler};
@@ -104,8 +104,15 @@ impl Rig {
                 leader,
                 epoch,
                 addressable,
+                source,
                 ..
             } => {
+                match (source, epoch) {
+                    (LeaderSource::Hint(_), Some(epoch)) => {
+                        self.hinted.insert(partition.clone(), epoch);
+                    }
+                    (_, _) => drop(self.hinted.remove(&partition)),
+                }
                 let leadership = Leadership {
                     leader,
                     epoch,
