@@ -43,13 +43,8 @@ impl PartitionSupervisor {
                 isr_epoch,
                 ..
             } => {
-                self.route(
-                    partition,
-                    Input::IsrChanged {
-                        isr: Arc::clone(isr),
-                        epoch: *isr_epoch,
-                    },
-                );
+                let (isr, epoch) = (Arc::clone(isr), *isr_epoch);
+                self.route(partition, Input::IsrChanged { isr, epoch });
             }
             Diff::ReplicasChanged {
                 partition,

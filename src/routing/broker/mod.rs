@@ -14,8 +14,8 @@
 //!   the session.
 //! * Raise [`Input::Progress`] when bytes of an answer came in that is not whole yet, at most every
 //!   100 ms per connection.
-//! * Divide one [`ProbeBudget`] among the links of a client: hand it what [`Output::Probing`] tells,
-//!   and each link its [`Input::ProbeShare`].
+//! * Divide one [`ProbeBudget`] among the links of a client: hand it what [`Output::Probing`]
+//!   tells, and each link its [`Input::ProbeShare`].
 //! * Raise [`Input::Muted`] when any connection of the broker reports a throttle (KIP-219).
 
 mod answer;
