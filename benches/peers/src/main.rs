@@ -6,6 +6,7 @@
 //! reading happens in a process of its own, whose CPU time is what is reported.
 
 mod bench;
+mod cut;
 mod payload;
 mod readers;
 mod report;
@@ -31,6 +32,9 @@ enum Command {
     /// Reads one topic once and prints one line of JSON; used by the run itself.
     #[command(hide = true)]
     Read(Task),
+    /// Cuts a client off from one broker of a healthy cluster and measures how long it stands
+    /// still.
+    Cut(cut::Plan),
 }
 
 /// What to measure.
@@ -62,6 +66,7 @@ fn main() -> Result<()> {
             println!("{}", serde_json::to_string(&task.run()?)?);
             Ok(())
         }
+        Some(Command::Cut(plan)) => cut::run(&plan),
         None => bench::run(&cli.plan),
     }
 }
