@@ -1,7 +1,17 @@
 //! Invariants of replica routing (routing.md 19).
 
-use crate::ids::{Moment, Offset, RouteGeneration};
+mod requests;
+mod step;
+
+pub use requests::Requests;
+pub use step::Step;
+
+use crate::ids::{
+    BrokerId, Moment, Offset, PartitionIndex, Rack, RouteGeneration, TopicName, TopicPartition,
+};
+use crate::offsets::resolve::LeaderView;
 use crate::routing::{Demand, IsrPolicy, Lane, Role, Route, State};
+use crate::wire::Request;
 
 /// I4: a state reads on its own lane only; `Forced` never carries our rack, the others always do.
 pub fn lane_fits_state(state: &State, lane: Lane) -> bool {
@@ -64,6 +74,33 @@ pub fn demand_is_lawful(route: &Route, now: Moment) -> bool {
 /// twice.
 pub fn delivery_advances(last: Option<Offset>, next: Offset) -> bool {
     last.is_none_or(|last| next > last)
+}
+
+/// I11: offsets and epochs are asked of leaders, as far as `view` knows them.
+pub fn asks_leaders_only(request: &Request, to: BrokerId, view: &dyn LeaderView) -> bool {
+    let leads = |topic: &TopicName, partition: PartitionIndex| {
+        let at = TopicPartition {
+            topic: topic.clone(),
+            partition,
+        };
+        view.leader(&at).is_some_and(|(leader, _)| leader == to)
+    };
+    match request {
+        Request::ListOffsets(request) => {
+            let mut rows = request.partitions.iter();
+            rows.all(|row| leads(&row.topic, row.partition))
+        }
+        Request::OffsetForLeaderEpoch(request) => {
+            let mut rows = request.partitions.iter();
+            rows.all(|row| leads(&row.topic, row.partition))
+        }
+        _ => true,
+    }
+}
+
+/// I19, and the rack of a request is ours or none.
+pub fn rack_is_ours(sent: Option<&Rack>, ours: Option<&Rack>) -> bool {
+    sent.is_none() || sent == ours
 }
 
 /// I18: so many partitions in one probe request.

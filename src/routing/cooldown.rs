@@ -154,6 +154,11 @@ impl Ledger {
             .max()
     }
 
+    /// The latest end of all.
+    pub(super) fn latest(&self) -> Option<Moment> {
+        self.entries.iter().map(|entry| entry.until).max()
+    }
+
     /// Whether `broker` cools.
     pub(super) fn is_cooling(&self, broker: BrokerId, now: Moment) -> bool {
         self.until(broker, now).is_some()

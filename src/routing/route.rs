@@ -319,6 +319,16 @@ impl Route {
         self.ledger.is_cooling(broker, now)
     }
 
+    /// Until when the cooldown lasts that ends last, over or not.
+    pub fn cools_until(&self) -> Option<Moment> {
+        self.ledger.latest()
+    }
+
+    /// Whether a change of the route waits for the fetch in flight.
+    pub fn is_leaving(&self) -> bool {
+        self.deferred.is_some()
+    }
+
     /// Watermarks as told by leader and replica.
     pub fn watermarks(&self) -> &Watermarks {
         &self.marks
@@ -377,7 +387,7 @@ impl Route {
         self.cluster.leadership.leader
     }
 
-    pub(super) fn current(&self) -> Current {
+    pub(crate) fn current(&self) -> Current {
         Current {
             assignment: self.assignment,
             topic: self.incarnation,

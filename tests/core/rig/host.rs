@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nearside::cluster::{self, LinkState, Target};
 use nearside::group;
 use nearside::ids::{BrokerId, Moment, TopicPartition};
+use nearside::invariants::routing as invariants;
 use nearside::offsets::{resolve, sampler};
 use nearside::routing::broker::{self, Broker, Ticket};
 use nearside::routing::{self, Class, Input, Link, LinkChange, Output};
@@ -87,7 +88,7 @@ impl Rig {
             } else {
                 self.take_history();
                 for partition in std::mem::take(&mut self.touched) {
-                    self.readers[&partition].check(&self.brokers, now);
+                    self.readers[&partition].check(now);
                 }
                 return;
             }
@@ -102,9 +103,9 @@ impl Rig {
         while let Some(input) = inputs.pop() {
             let (now, draw) = (self.now, self.sample());
             let reader = self.readers.get_mut(partition).unwrap();
-            reader.route.handle(input, &self.brokers, draw, now);
-            while let Some(output) = self.readers.get_mut(partition).unwrap().route.poll_output() {
-                inputs.extend(self.readers.get_mut(partition).unwrap().note(&output, now));
+            for output in reader.handle(input, &self.brokers, draw, now) {
+                let reader = self.readers.get_mut(partition).unwrap();
+                inputs.extend(reader.note(&output, now));
                 self.on_route(partition.clone(), &output);
             }
         }
@@ -337,6 +338,9 @@ impl Rig {
 
     pub(super) fn send(&mut self, wire: Wire, request: Request, purpose: Purpose) {
         let (now, draw) = (self.now, self.sample());
+        let view = self.metadata.snapshot();
+        let lawful = invariants::asks_leaders_only(&request, wire.0, &**view);
+        assert!(lawful, "I11: {request:?} to {}", wire.0);
         self.next_token += 1;
         self.purposes.insert(self.next_token, purpose);
         self.net

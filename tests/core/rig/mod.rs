@@ -22,6 +22,7 @@ use bytes::Bytes;
 use nearside::cluster::{self, Endpoint, Interest, Metadata};
 use nearside::embedded::{self, Cluster, Record, Seen};
 use nearside::ids::{AssignmentEpoch, BrokerId, Draw, LeaderEpoch, Moment, Offset, TopicPartition};
+use nearside::invariants::routing as invariants;
 use nearside::offsets::resolve::{self, Resolver};
 use nearside::offsets::sampler::{self, Sampler};
 use nearside::routing::{self, Brokers, Class, Input, Route, broker};
@@ -289,6 +290,11 @@ impl Rig {
                 self.seen.push(seen);
                 continue;
             };
+            let ours = self.settings.rack_sent();
+            assert!(
+                invariants::rack_is_ours(fetch.rack.as_ref(), ours),
+                "I19: {seen:?}"
+            );
             match (fetch.session_id, fetch.session_epoch, fetch.bytes_max) {
                 (0, -1, 1) => {
                     self.probing.arrived(&seen, self.probe_budget.rate());
