@@ -31,6 +31,7 @@ mod change;
 mod codes;
 mod cooldown;
 mod demand;
+pub mod diagnostics;
 mod event;
 mod facts;
 mod hint;
