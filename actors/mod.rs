@@ -5,6 +5,7 @@
 mod broker;
 mod clock;
 mod coordinator;
+mod diagnostics;
 mod directory;
 mod entropy;
 mod handler;
@@ -14,6 +15,7 @@ mod net;
 mod partition;
 mod placement;
 mod spawn;
+mod status;
 mod supervise;
 mod telemetry;
 mod trace;

@@ -2,22 +2,22 @@
 //! status, events.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dashmap::DashMap;
 use tokio::sync::broadcast;
 
 use super::clock::unix_ms;
-use super::partition::Progress;
+use super::status::{PartitionStatus, Told};
 use crate::cluster::Endpoint;
 use crate::error::{Error, ErrorKind};
 use crate::fleet::{
-    Event, FetchedBytes, FleetReport, LaneName, NumberedEvent, PartitionReport, Totals, Unfinished,
-    Zone,
+    DiagnosticReport, Event, FetchedBytes, FleetReport, LaneName, NumberedEvent, PartitionReport,
+    Totals, Unfinished, Zone,
 };
 use crate::ids::{BrokerId, Generation, MemberId, Offset, TopicPartition};
-use crate::routing::Route;
+use crate::routing::diagnostics::BrokerSeen;
 use crate::wire::Reason;
 
 /// The shared blackboard of a fleet.
@@ -26,6 +26,9 @@ pub(crate) struct Telemetry {
     /// One entry per assigned partition; lives and dies with the assignment.
     pub(crate) partitions: DashMap<TopicPartition, Arc<PartitionStatus>>,
     fetched: DashMap<(BrokerId, Zone, LaneName), u64>,
+    /// What the links know of their brokers; racks are metadata's affair.
+    links: DashMap<BrokerId, Link>,
+    hints: AtomicU64,
     /// Attempts by outcome, records handled, commits.
     pub(crate) counts: Counts,
     events: EventLog,
@@ -40,6 +43,15 @@ struct State {
     connection_error: Option<Error>,
     unfinished: Vec<Unfinished>,
     last_report: Option<FleetReport>,
+    diagnostics: Vec<DiagnosticReport>,
+}
+
+/// What a link knows of its broker.
+#[derive(Clone, Copy, Debug, Default)]
+struct Link {
+    fetch_version: Option<i16>,
+    serves_v10: bool,
+    v10: bool,
 }
 
 /// Plain totals since the fleet started.
@@ -57,93 +69,14 @@ pub(crate) struct Counts {
     pub(crate) mismatched: AtomicU64,
 }
 
-/// The latest facts of one partition. Written by its thread only.
-#[derive(Debug)]
-pub(crate) struct PartitionStatus {
-    state: AtomicUsize,
-    broker: AtomicI64,
-    position: AtomicI64,
-    leader_end: AtomicI64,
-    replica_end: AtomicI64,
-    committed: AtomicI64,
-    progress: Arc<Progress>,
-}
-
-impl PartitionStatus {
-    /// A partition that is starting.
-    pub(crate) fn new(progress: Arc<Progress>) -> Self {
-        let unknown = || AtomicI64::new(UNKNOWN);
-        Self {
-            state: AtomicUsize::new(0),
-            broker: unknown(),
-            position: unknown(),
-            leader_end: unknown(),
-            replica_end: unknown(),
-            committed: unknown(),
-            progress,
-        }
-    }
-
-    /// Publishes where the route stands. A failed partition stays failed.
-    pub(crate) fn publish(&self, route: &Route) {
-        let index = STATES
-            .iter()
-            .position(|name| *name == route.state().name())
-            .unwrap_or(0);
-        if self.state.load(Ordering::Relaxed) != FAILED {
-            self.state.store(index, Ordering::Relaxed);
-        }
-        let broker = route
-            .served()
-            .map_or(UNKNOWN, |(broker, _)| i64::from(broker.0));
-        self.broker.store(broker, Ordering::Relaxed);
-        self.position.store(route.fetch_end().0, Ordering::Relaxed);
-        let marks = route.watermarks();
-        let number = |offset: Option<Offset>| offset.map_or(UNKNOWN, |offset| offset.0);
-        self.leader_end
-            .store(number(marks.leader_hw), Ordering::Relaxed);
-        self.replica_end
-            .store(number(marks.replica_hw), Ordering::Relaxed);
-    }
-
-    /// Marks the partition failed for good.
-    pub(crate) fn fail(&self) {
-        self.state.store(FAILED, Ordering::Relaxed);
-    }
-
-    fn report(&self, partition: TopicPartition) -> PartitionReport {
-        let number = |slot: &AtomicI64| Some(slot.load(Ordering::Relaxed)).filter(|n| *n >= 0);
-        let watermark = self.progress.read().map(|state| state.offset);
-        let end = number(&self.leader_end)
-            .max(number(&self.replica_end))
-            .map(Offset);
-        let lag = end
-            .zip(watermark)
-            .map(|(end, at)| end.0.saturating_sub(at.0));
-        PartitionReport {
-            partition,
-            state: STATES
-                .get(self.state.load(Ordering::Relaxed))
-                .copied()
-                .unwrap_or("starting"),
-            broker: number(&self.broker)
-                .and_then(|id| i32::try_from(id).ok())
-                .map(BrokerId),
-            position: watermark.and(number(&self.position)).map(Offset),
-            watermark,
-            committed: number(&self.committed).map(Offset),
-            end,
-            lag: lag.map(|lag| u64::try_from(lag).unwrap_or(0)),
-        }
-    }
-}
-
 impl Telemetry {
     /// An empty blackboard.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             partitions: DashMap::new(),
             fetched: DashMap::new(),
+            links: DashMap::new(),
+            hints: AtomicU64::new(0),
             counts: Counts::default(),
             events: EventLog::new(),
             state: Mutex::default(),
@@ -172,8 +105,61 @@ impl Telemetry {
             member: self.state().member.clone(),
             partitions,
             fetched: fetched.collect(),
+            diagnostics: self.state().diagnostics.clone(),
             totals: self.counts.totals(),
         }
+    }
+
+    /// A partition is no longer assigned.
+    pub(crate) fn ended(&self, partition: &TopicPartition) {
+        self.partitions.remove(partition);
+        super::diagnostics::forget(partition);
+    }
+
+    /// What the gauges of a partition are measured from; `None` if it is not assigned.
+    pub(crate) fn told(&self, partition: &TopicPartition) -> Option<Told> {
+        self.partitions.get(partition).map(|status| status.told())
+    }
+
+    /// A link negotiated versions: the highest Fetch both sides speak, and whether it serves v10.
+    pub(crate) fn note_fetch(&self, broker: BrokerId, version: i16, serves_v10: bool) {
+        let mut link = self.links.entry(broker).or_default();
+        (link.fetch_version, link.serves_v10) = (Some(version), serves_v10);
+    }
+
+    /// The no-rack lane of a broker went to v10 or back.
+    pub(crate) fn note_v10(&self, broker: BrokerId, v10: bool) {
+        self.links.entry(broker).or_default().v10 = v10;
+    }
+
+    /// A broker, but for its rack.
+    pub(crate) fn link(&self, broker: BrokerId) -> BrokerSeen {
+        let link = self
+            .links
+            .get(&broker)
+            .map(|link| *link)
+            .unwrap_or_default();
+        BrokerSeen {
+            rack: None,
+            fetch_version: link.fetch_version,
+            v10: link.v10,
+            v10_unavailable: link.v10 && !link.serves_v10,
+        }
+    }
+
+    /// A leader recommended a replica.
+    pub(crate) fn note_hint(&self) {
+        bump(&self.hints, 1);
+    }
+
+    /// Hints received so far.
+    pub(crate) fn hints(&self) -> u64 {
+        self.hints.load(Ordering::Relaxed)
+    }
+
+    /// What is wrong with the set-up at present.
+    pub(crate) fn set_diagnostics(&self, diagnostics: Vec<DiagnosticReport>) {
+        self.state().diagnostics = diagnostics;
     }
 
     /// Who we are in the group.
@@ -184,7 +170,7 @@ impl Telemetry {
     /// The coordinator accepted a commit.
     pub(crate) fn committed(&self, partition: &TopicPartition, offset: Offset) {
         if let Some(status) = self.partitions.get(partition) {
-            status.committed.store(offset.0, Ordering::Relaxed);
+            status.committed(offset);
         }
     }
 
@@ -387,13 +373,5 @@ impl EventLog {
     }
 }
 
-/// What a partition can be, as reports name it.
-const STATES: [&str; 6] = [
-    "starting", "parked", "leader", "follower", "forced", "failed",
-];
-/// Index of the last of [`STATES`].
-const FAILED: usize = 5;
-/// The value of an atomic that holds nothing.
-const UNKNOWN: i64 = -1;
 /// Events kept for late readers (runtime.md V7).
 const EVENTS_MAX: usize = 4_096;

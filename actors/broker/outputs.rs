@@ -4,7 +4,7 @@ use super::exchange::Waiting;
 use super::{BrokerLink, broker};
 use crate::actors::metadata::Need;
 use crate::actors::partition::{BrokerNews, Lot};
-use crate::fleet::LaneName;
+use crate::fleet::{Event, LaneName};
 use crate::routing::{self, Lane};
 use crate::wire::{Class, Completion, Request, Response};
 
@@ -71,15 +71,36 @@ impl BrokerLink {
             Output::Refresh { partitions, reason } => {
                 self.to_metadata.post(Need::Refresh { partitions, reason });
             }
-            Output::Breaker(breaker) => self.broadcast(BrokerNews::Breaker(breaker)),
+            Output::Breaker(breaker) => {
+                self.note_breaker(breaker);
+                self.broadcast(BrokerNews::Breaker(breaker));
+            }
             Output::Probing(need) => {
                 if let Some(broker) = self.broker_id() {
                     self.to_metadata.post(Need::Probing(broker, need));
                 }
             }
-            Output::V10(dropped) => self.broadcast(BrokerNews::V10(dropped)),
+            Output::V10(dropped) => {
+                if let Some(broker) = self.broker_id() {
+                    self.telemetry.note_v10(broker, dropped);
+                }
+                self.broadcast(BrokerNews::V10(dropped));
+            }
             Output::Count(count) => self.count(count),
         }
+    }
+
+    fn note_breaker(&self, breaker: routing::Breaker) {
+        let Some(broker) = self.broker_id() else {
+            return;
+        };
+        let (state, value) = match breaker {
+            routing::Breaker::Closed => ("closed", 0.0),
+            routing::Breaker::Open(_) => ("open", 1.0),
+            routing::Breaker::Readmitting => ("readmitting", 2.0),
+        };
+        metrics::gauge!("nearside_route_breaker_state", "broker" => broker.to_string()).set(value);
+        self.telemetry.emit(Event::BreakerChanged { broker, state });
     }
 
     fn broadcast(&mut self, news: BrokerNews) {

@@ -215,12 +215,17 @@ impl BrokerLink {
         let Some(route_class) = routing_class(class) else {
             return;
         };
-        let fetch_version = self
+        let versions = self
             .ports
             .get(&id)
-            .and_then(|port| port.connection().versions())
-            .and_then(|versions| versions.highest(ApiKey::Fetch));
+            .and_then(|port| port.connection().versions());
+        let fetch_version = versions.and_then(|versions| versions.highest(ApiKey::Fetch));
+        let fetch_range = versions.and_then(|versions| versions.theirs(ApiKey::Fetch));
         if let Some(broker) = self.broker_id() {
+            if let (Some(version), Some(range)) = (fetch_version, fetch_range) {
+                let serves_v10 = range.min <= V10 && V10 <= range.max;
+                self.telemetry.note_fetch(broker, version, serves_v10);
+            }
             let class = route_class;
             self.threads.post_all(|| {
                 Lot::Broker(
@@ -354,3 +359,6 @@ fn routing_class(class: Class) -> Option<routing::Class> {
         Class::Produce | Class::Coordinator => None,
     }
 }
+
+/// The last Fetch version that knows no hints (KIP-392).
+const V10: i16 = 10;

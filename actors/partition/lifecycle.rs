@@ -8,8 +8,9 @@ use super::messages::{Assignment, HostNews, HostSaid, Note, Told};
 use super::supervisor::{Life, PartitionSupervisor, Slot};
 use super::{Account, Cell};
 use crate::actors::handler::HostRequest;
+use crate::actors::status::PartitionStatus;
 use crate::actors::supervise::{Death, DeathReason, guarded};
-use crate::actors::telemetry::{PartitionStatus, bump};
+use crate::actors::telemetry::bump;
 use crate::cluster::Snapshot;
 use crate::fleet::Event;
 use crate::ids::{AssignmentEpoch, LeaderEpoch, Moment, Offset, TopicPartition};
@@ -259,7 +260,7 @@ impl PartitionSupervisor {
         }
         if let Some(slot) = self.slots.remove(partition) {
             self.thread.wheel.borrow_mut().clear(partition);
-            self.thread.telemetry.partitions.remove(partition);
+            self.thread.telemetry.ended(partition);
             let (partition, epoch) = (partition.clone(), slot.assignment.epoch);
             self.thread
                 .tell_coordinator(Note::Ended { partition, epoch });

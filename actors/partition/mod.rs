@@ -28,8 +28,8 @@ pub(crate) use thread::{Thread, ThreadParts};
 
 use self::open::Opening;
 use super::handler::HostRequest;
+use super::status::PartitionStatus;
 use super::supervise::{DeathWatch, Watched, guarded, on_purpose};
-use super::telemetry::PartitionStatus;
 use super::trace::{ThreadTrace, Tracer, note};
 use crate::fleet::Event;
 use crate::ids::{AssignmentEpoch, Draw, Incarnation, LeaderEpoch, Moment, Offset, TopicPartition};
@@ -253,7 +253,8 @@ impl PartitionActor {
     }
 
     fn publish_status(&self) {
-        self.status.publish(&self.route);
+        self.status
+            .publish(&self.route, &self.thread.brokers.borrow());
     }
 }
 

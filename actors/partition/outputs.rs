@@ -174,6 +174,7 @@ impl PartitionActor {
     fn count(&self, count: Count) {
         match count {
             Count::Hint(outcome) => {
+                self.thread.telemetry.note_hint();
                 metrics::counter!("nearside_route_hints_total", "outcome" => outcome).increment(1);
             }
             Count::Probe { outcome, wish } => metrics::counter!(

@@ -15,6 +15,7 @@ use super::fleet::{self, Command, FleetSupervisor};
 use crate::actors::broker::Links;
 use crate::actors::clock::{Clock, unix_ms};
 use crate::actors::coordinator::{CoordinatorActor, CoordinatorParts, GroupSubscription, StepPlan};
+use crate::actors::diagnostics::DiagnosticsActor;
 use crate::actors::directory::Directory;
 use crate::actors::handler::{HostParts, Pools};
 use crate::actors::metadata::{MetadataActor, MetadataParts};
@@ -23,7 +24,7 @@ use crate::actors::partition::{Crew, Lot, PartitionSupervisor, ThreadParts};
 use crate::actors::placement::Placement;
 use crate::actors::telemetry::Telemetry;
 use crate::actors::trace::RouteTrace;
-use crate::cluster::{self, Interest, Metadata};
+use crate::cluster::{self, Interest, Metadata, Snapshot};
 use crate::config::Config;
 use crate::error::{Error, ErrorKind};
 use crate::fleet::{Event, StartAt, Stopped};
@@ -181,11 +182,13 @@ impl Wiring {
     ) -> Result<(), Error> {
         let subscriptions = self.group_subscriptions()?;
         let bootstrap = self.config.connection.bootstrap.clone();
+        let published = Arc::new(ArcSwap::default());
+        self.start_diagnostics(Arc::clone(&published));
         let parts = MetadataParts {
             machine: Metadata::new(self.config.metadata_settings(), bootstrap),
             links: Arc::clone(&self.links),
             probes: self.config.probe_budget(),
-            published: Arc::new(ArcSwap::default()),
+            published: Arc::clone(&published),
             telemetry: Arc::clone(&self.telemetry),
             interest: interest(&self.subscriptions)?,
             commands: self.commands.0.clone(),
@@ -222,6 +225,22 @@ impl Wiring {
         });
         self.telemetry.emit(Event::FleetStarted);
         Ok(())
+    }
+
+    /// Nobody depends on it, so its death is told and nothing else.
+    fn start_diagnostics(&self, published: Arc<ArcSwap<Snapshot>>) {
+        let (deaths, mut reports) = unbounded_channel::<super::Death<&'static str>>();
+        crate::actors::spawn::local("diagnostics", async move {
+            if let Some(death) = reports.recv().await
+                && let super::DeathReason::Panicked(reason) = death.reason
+            {
+                tracing::error!(reason, "the diagnostics have ended");
+            }
+        });
+        let rack = self.config.route_settings().rack_sent().cloned();
+        let board = (Arc::clone(&self.telemetry), self.links.net.clock);
+        let watch = DeathWatch::new("diagnostics", Incarnation(1), deaths);
+        DiagnosticsActor::new(rack, published, board, watch).start();
     }
 
     fn group_subscriptions(&self) -> Result<Vec<GroupSubscription>, Error> {

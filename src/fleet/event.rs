@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
+use crate::fleet::LaneName;
 use crate::ids::{
-    AssignmentEpoch, BrokerId, Generation, LeaderEpoch, MemberId, Offset, Rack, TopicName,
-    TopicPartition,
+    AssignmentEpoch, BrokerId, Generation, LeaderEpoch, MemberId, MetadataVersion, Moment, Offset,
+    Rack, TopicIncarnation, TopicName, TopicPartition,
 };
 use crate::routing;
 
@@ -179,6 +180,15 @@ pub enum Event {
         name: &'static str,
         /// In words.
         detail: String,
+        /// Whether it is over: told once when it begins and once when it ends.
+        cleared: bool,
+    },
+    /// The breaker of a broker changed (routing.md 9.2).
+    BreakerChanged {
+        /// The broker.
+        broker: BrokerId,
+        /// `closed`, `open` or `readmitting`.
+        state: &'static str,
     },
 }
 
@@ -201,8 +211,23 @@ pub struct RouteChange {
     pub leader: Option<BrokerId>,
     /// Its epoch.
     pub leader_epoch: Option<LeaderEpoch>,
-    /// Milliseconds until the leader is asked again; `None` without a lease.
-    pub lease_left_ms: Option<u64>,
+    /// The lease, if the route has one.
+    pub lease: Option<RouteLease>,
+    /// Life of the topic name: +1 per new topic id.
+    pub topic_incarnation: TopicIncarnation,
+    /// Metadata version last heard of.
+    pub metadata_version: MetadataVersion,
+    /// When, on the fleet's clock.
+    pub at: Moment,
+}
+
+/// The lease of a follower route (routing.md 8.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct RouteLease {
+    /// `full` or `trial`.
+    pub kind: &'static str,
+    /// Milliseconds until the leader is asked again.
+    pub left_ms: u64,
 }
 
 /// One side of a [`RouteChange`].
@@ -214,6 +239,8 @@ pub struct RouteEnd {
     pub broker: Option<BrokerId>,
     /// Its rack.
     pub zone: Option<Rack>,
+    /// The lane.
+    pub lane: Option<LaneName>,
 }
 
 impl RouteChange {
@@ -222,6 +249,7 @@ impl RouteChange {
             state: end.state,
             broker: end.broker,
             zone: end.zone.clone(),
+            lane: end.lane.map(LaneName::from),
         };
         Self {
             partition,
@@ -232,9 +260,13 @@ impl RouteChange {
             hint: change.hint,
             leader: change.leader,
             leader_epoch: change.leader_epoch,
-            lease_left_ms: change
-                .lease_left
-                .map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
+            lease: change.lease_left.map(|left| RouteLease {
+                kind: change.lease_kind.unwrap_or("full"),
+                left_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
+            }),
+            topic_incarnation: change.incarnation,
+            metadata_version: change.version,
+            at: change.at,
         }
     }
 }

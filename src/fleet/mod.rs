@@ -10,9 +10,11 @@ mod victim;
 
 pub use crate::actors::{BoxFuture, Stream, Tcp, Transport};
 pub use builder::{Absent, Fleet, FleetBuilder, Present, StartAt};
-pub use event::{Event, NumberedEvent, RouteChange, RouteEnd};
+pub use event::{Event, NumberedEvent, RouteChange, RouteEnd, RouteLease};
 pub use handle::FleetHandle;
-pub use report::{FetchedBytes, FleetReport, LaneName, PartitionReport, Totals, Zone};
+pub use report::{
+    DiagnosticReport, FetchedBytes, FleetReport, LaneName, PartitionReport, Totals, Zone,
+};
 pub use stop::{StopReason, Stopped, Unfinished};
 #[doc(hidden)]
 pub use victim::Victim;

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::ids::{BrokerId, Generation, MemberId, Offset, TopicPartition};
+use crate::routing::Lane;
 
 /// Everything a fleet knows about itself at one moment. Serialises to JSON.
 #[derive(Clone, Debug, Serialize)]
@@ -16,8 +17,19 @@ pub struct FleetReport {
     pub partitions: Vec<PartitionReport>,
     /// Record-set bytes received, by broker, zone and lane.
     pub fetched: Vec<FetchedBytes>,
+    /// What is wrong with the set-up as a whole, by name.
+    pub diagnostics: Vec<DiagnosticReport>,
     /// Totals since the start.
     pub totals: Totals,
+}
+
+/// Something about the set-up that an operator would want to know (routing.md 18).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DiagnosticReport {
+    /// Its fixed name, such as `rack_absent`.
+    pub name: &'static str,
+    /// What is wrong and what to try, in a sentence.
+    pub detail: String,
 }
 
 /// One assigned partition at one moment.
@@ -40,6 +52,14 @@ pub struct PartitionReport {
     pub end: Option<Offset>,
     /// Records between the watermark and the end known.
     pub lag: Option<u64>,
+    /// Why it is `forced`, such as `cooldown`.
+    pub why: Option<&'static str>,
+    /// Its lease ended and the leader cannot be asked; what it reads is still right.
+    pub lease_overdue: bool,
+    /// Its leader holds records back on every lane.
+    pub starving: bool,
+    /// Its leader is out of reach, and no replica stands in.
+    pub leader_unreachable: bool,
 }
 
 /// Record-set bytes received from one broker over one lane.
@@ -117,6 +137,16 @@ pub enum LaneName {
     Probe,
     /// A second fetch at the leader, because the first stays away.
     Hedge,
+}
+
+impl From<Lane> for LaneName {
+    fn from(lane: Lane) -> Self {
+        match lane {
+            Lane::Rack => Self::Rack,
+            Lane::NoRack => Self::NoRack,
+            Lane::V10 => Self::V10,
+        }
+    }
 }
 
 impl LaneName {

@@ -244,6 +244,7 @@ impl Route {
             from,
             to: self.endpoint(context),
             reason: cause.reason,
+            lease_kind: self.state.lease_kind(),
             lease_left: self.state.lease().map(|lease| left(lease.ask_at)),
             generation: self.generation,
             hint: cause.hint,

@@ -92,6 +92,8 @@ pub struct RoutingChange {
     pub reason: Reason,
     /// Time left until the leader is asked again; `None` without a lease.
     pub lease_left: Option<Duration>,
+    /// `full` or `trial`; `None` without a lease.
+    pub lease_kind: Option<&'static str>,
     /// The generation this change began.
     pub generation: RouteGeneration,
     /// The hint that caused it, if one did.

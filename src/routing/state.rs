@@ -152,6 +152,18 @@ impl State {
         }
     }
 
+    /// The kind of that lease: `full` or `trial`.
+    pub const fn lease_kind(&self) -> Option<&'static str> {
+        match self {
+            Self::Follower { hold, .. } => match hold {
+                Hold::Full(_) => Some("full"),
+                Hold::Trial(_) => Some("trial"),
+                Hold::Refuge => None,
+            },
+            Self::Parked | Self::Leader | Self::Forced { .. } => None,
+        }
+    }
+
     /// The lease of a follower route.
     pub fn lease(&self) -> Option<Lease> {
         match self {

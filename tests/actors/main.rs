@@ -11,6 +11,7 @@
 )]
 
 mod committing;
+mod diagnosing;
 mod failing;
 mod handling;
 mod hostile;

@@ -26,6 +26,7 @@ mod rig;
 mod routing_adopt;
 mod routing_breaker;
 mod routing_cooldown;
+mod routing_diagnostics;
 mod routing_fault;
 mod routing_gate;
 mod routing_inert;

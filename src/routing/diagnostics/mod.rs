@@ -16,7 +16,7 @@ use std::time::Duration;
 pub use diagnostic::Diagnostic;
 pub use facts::{BrokerSeen, Facts, Zones};
 
-use crate::ids::{BrokerId, Moment, Rack};
+use crate::ids::{BrokerId, Moment, Rack, TopicPartition};
 
 /// Judges the set-up of one fleet.
 #[derive(Clone, Debug)]
@@ -30,6 +30,8 @@ pub struct Diagnostics {
     crossing: Option<(Moment, u64)>,
     hints: u64,
     outside_since: Option<Moment>,
+    /// Out of reach when last judged.
+    unreachable: Vec<TopicPartition>,
     raised: BTreeMap<&'static str, Diagnostic>,
     outputs: VecDeque<Output>,
 }
@@ -53,6 +55,7 @@ impl Diagnostics {
             crossing: None,
             hints: 0,
             outside_since: None,
+            unreachable: Vec::new(),
             raised: BTreeMap::new(),
             outputs: VecDeque::new(),
         }
@@ -170,10 +173,12 @@ impl Diagnostics {
     }
 
     fn judge_partitions(&mut self, facts: &Facts, now: Moment) {
-        let unreachable = &facts.unreachable;
-        let diagnostic = (!unreachable.is_empty()).then(|| Diagnostic::LeaderUnreachable {
-            partitions: unreachable.clone(),
-        });
+        // A connection that is being opened right now is no news: twice in a row counts.
+        let before = std::mem::replace(&mut self.unreachable, facts.unreachable.clone());
+        let twice = |partition: &&TopicPartition| before.contains(partition);
+        let partitions: Vec<_> = facts.unreachable.iter().filter(twice).cloned().collect();
+        let diagnostic =
+            (!partitions.is_empty()).then_some(Diagnostic::LeaderUnreachable { partitions });
         self.set("leader_unreachable", diagnostic);
         let (outside, all) = (facts.not_in_isr, facts.partitions);
         if outside.saturating_mul(2) <= all {

@@ -13,6 +13,7 @@ mod questions;
 mod reader;
 mod resolving;
 mod sampling;
+mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
