@@ -91,7 +91,7 @@ impl Display for Diagnostic {
         match self {
             Self::RackAbsent { rack, racks } => write!(
                 f,
-                "client.rack is `{rack}`, but the brokers are in {}; names and ids of a zone differ",
+                "client.rack is `{rack}`, but the brokers are in {}; a zone's name is not its id",
                 list(racks)
             ),
             Self::RacksMissing { all: true, .. } => {
@@ -144,8 +144,8 @@ impl Display for Diagnostic {
             ),
             Self::IsrSynthetic { outside, all } => write!(
                 f,
-                "for {outside} of {all} partitions the recommended replica is outside the ISR list; \
-                 if these lists are synthetic, set route.isr=advise"
+                "for {outside} of {all} partitions the recommended replica is outside the ISR list; if \
+                 these lists are synthetic, set route.isr=advise"
             ),
         }
     }
