@@ -159,7 +159,7 @@ impl Report {
     fn gaps(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "## Time without a delivery, by partition (s)\n")?;
         let partitions = 0..self.setting.partitions;
-        let heads: Vec<String> = partitions.clone().map(|it| it.to_string()).collect();
+        let heads: Vec<String> = partitions.map(|it| it.to_string()).collect();
         writeln!(f, "| step | {} |", heads.join(" | "))?;
         writeln!(f, "|---|{}", "---|".repeat(self.setting.partitions))?;
         for (step, figures) in &self.rows {

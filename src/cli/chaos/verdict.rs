@@ -209,7 +209,18 @@ fn error(event: &Event) -> Option<String> {
         Event::ActorRestarted { .. } => "actor_restarted",
         Event::DrainOverrun { .. } => "drain_overrun",
         Event::Diagnostic { name, .. } => name,
-        _ => return None,
+        Event::FleetStarting
+        | Event::FleetStarted
+        | Event::FleetStopping { .. }
+        | Event::FleetStopped
+        | Event::MemberJoined { .. }
+        | Event::MemberLeft
+        | Event::Assigned { .. }
+        | Event::Revoked { .. }
+        | Event::RoutingChange(_)
+        | Event::PositionReset { .. }
+        | Event::Truncated { .. }
+        | Event::BrokerLink { .. } => return None,
     };
     Some(name.to_owned())
 }

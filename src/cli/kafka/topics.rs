@@ -22,7 +22,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// [`KafkaError::Failed`] with the last state seen, after a minute.
+    /// [`KafkaError::Failed`] with the last state seen, after three minutes.
     pub fn wait_partitions(
         &self,
         topic: &str,
@@ -212,7 +212,7 @@ fn spread(racks: &BTreeMap<i32, &str>, partitions: usize) -> Vec<Vec<i32>> {
     replicas.collect()
 }
 
-const SETTLE_LIMIT: Duration = Duration::from_secs(60);
+const SETTLE_LIMIT: Duration = Duration::from_secs(180);
 const ELECTION_NOT_NEEDED: i16 = 84;
 const SERVER_TIMEOUT_MS: i32 = 10_000;
 
