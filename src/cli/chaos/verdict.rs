@@ -220,6 +220,7 @@ fn error(event: &Event) -> Option<String> {
         | Event::RoutingChange(_)
         | Event::PositionReset { .. }
         | Event::Truncated { .. }
+        | Event::BreakerChanged { .. }
         | Event::BrokerLink { .. } => return None,
     };
     Some(name.to_owned())
