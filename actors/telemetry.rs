@@ -100,12 +100,17 @@ impl Telemetry {
                 lane,
                 bytes,
             });
+        // One lock for both: a second one in the same expression would wait for the first.
+        let (member, diagnostics) = {
+            let state = self.state();
+            (state.member.clone(), state.diagnostics.clone())
+        };
         FleetReport {
             version: env!("CARGO_PKG_VERSION"),
-            member: self.state().member.clone(),
+            member,
             partitions,
             fetched: fetched.collect(),
-            diagnostics: self.state().diagnostics.clone(),
+            diagnostics,
             totals: self.counts.totals(),
         }
     }

@@ -144,8 +144,8 @@ impl Display for Diagnostic {
             ),
             Self::IsrSynthetic { outside, all } => write!(
                 f,
-                "for {outside} of {all} partitions the recommended replica is outside the ISR list; if \
-                 these lists are synthetic, set route.isr=advise"
+                "the recommended replica of {outside} of {all} partitions is outside the ISR list; \
+                 if these lists are synthetic, set route.isr=advise"
             ),
         }
     }
