@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering}
 use super::partition::Progress;
 use crate::fleet::PartitionReport;
 use crate::ids::{BrokerId, Moment, Offset, TopicPartition};
-use crate::routing::{Brokers, Route};
+use crate::routing::Route;
 
 /// Written by the partition's thread only.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl PartitionStatus {
     }
 
     /// Publishes where the route stands. A failed partition stays failed.
-    pub(crate) fn publish(&self, route: &Route, brokers: &Brokers) {
+    pub(crate) fn publish(&self, route: &Route) {
         let index = index_of(&STATES, route.state().name());
         if self.state.load(Ordering::Relaxed) != FAILED {
             self.state.store(index, Ordering::Relaxed);
@@ -75,11 +75,11 @@ impl PartitionStatus {
             .store(number(marks.leader_hw), Ordering::Relaxed);
         self.replica_end
             .store(number(marks.replica_hw), Ordering::Relaxed);
-        self.publish_health(route, brokers);
+        self.publish_health(route);
     }
 
-    fn publish_health(&self, route: &Route, brokers: &Brokers) {
-        let health = route.health(brokers);
+    fn publish_health(&self, route: &Route) {
+        let health = route.health();
         let flags = [
             (&self.lease_overdue, health.lease_overdue),
             (&self.starving, health.starving),

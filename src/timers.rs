@@ -9,37 +9,41 @@ use crate::ids::Moment;
 /// The deadlines of one machine, indexed by a small enum of `N` timers.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DeadlineTable<const N: usize> {
-    due: [Option<Moment>; N],
+    /// `NEVER` where no timer is set: half the size of an option, in every partition.
+    due: [Moment; N],
 }
+
+/// No deadline.
+const NEVER: Moment = Moment(u64::MAX);
 
 impl<const N: usize> DeadlineTable<N> {
     /// A table in which no timer is set.
     pub const fn new() -> Self {
-        Self { due: [None; N] }
+        Self { due: [NEVER; N] }
     }
 
     /// Sets timer `index` to `due`, replacing what it had. An index of `N` or above is ignored.
     pub fn set(&mut self, index: usize, due: Moment) {
         if let Some(slot) = self.due.get_mut(index) {
-            *slot = Some(due);
+            *slot = due;
         }
     }
 
     /// Stops timer `index`.
     pub fn clear(&mut self, index: usize) {
         if let Some(slot) = self.due.get_mut(index) {
-            *slot = None;
+            *slot = NEVER;
         }
     }
 
     /// When timer `index` is due.
     pub fn due(&self, index: usize) -> Option<Moment> {
-        self.due.get(index).copied().flatten()
+        self.due.get(index).copied().filter(|due| *due != NEVER)
     }
 
     /// The earliest deadline of all timers.
     pub fn next(&self) -> Option<Moment> {
-        self.due.iter().flatten().min().copied()
+        self.due.iter().min().copied().filter(|due| *due != NEVER)
     }
 
     /// Takes the first timer that is due at `now`, lowest index first, and stops it.
@@ -47,7 +51,7 @@ impl<const N: usize> DeadlineTable<N> {
         let index = self
             .due
             .iter()
-            .position(|due| due.is_some_and(|due| due <= now))?;
+            .position(|due| *due <= now && *due != NEVER)?;
         self.clear(index);
         Some(index)
     }
@@ -61,7 +65,8 @@ impl<const N: usize> Default for DeadlineTable<N> {
 
 impl<const N: usize> fmt::Debug for DeadlineTable<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.due.iter()).finish()
+        let due = (0..N).map(|index| self.due(index));
+        f.debug_list().entries(due).finish()
     }
 }
 

@@ -60,30 +60,14 @@ impl CoordinatorActor {
                 continue;
             }
             let (generation, asking, question) = match ask {
-                Ask::Resolve {
-                    generation,
-                    what: Resolve::Start,
-                } => match self.start_of(&partition) {
-                    Some(StartAt::Offset(offset)) => {
+                Ask::Resolve { generation, what } => match self.asked(&partition, what) {
+                    Ok((asking, question)) => (generation, asking, question),
+                    Err(offset) => {
                         let outcome = Outcome::At(offset);
                         self.resolved(partition, assignment, generation, outcome);
                         continue;
                     }
-                    Some(StartAt::Timestamp(at_ms)) => (
-                        generation,
-                        Asking::Start,
-                        resolve::Question::Timestamp(at_ms),
-                    ),
-                    None => (generation, Asking::Start, resolve::Question::Start),
                 },
-                Ask::Resolve {
-                    generation,
-                    what: Resolve::OutOfRange { offset, epoch },
-                } => (
-                    generation,
-                    Asking::Refused(offset),
-                    resolve::Question::OutOfRange { offset, epoch },
-                ),
                 Ask::Sample { generation } => {
                     self.sample(partition, assignment, generation);
                     continue;
@@ -112,6 +96,27 @@ impl CoordinatorActor {
                 unix_ms: unix_ms(),
             });
         }
+    }
+
+    /// What to ask the resolver; the offset itself if it was given beforehand.
+    fn asked(
+        &mut self,
+        partition: &TopicPartition,
+        what: Resolve,
+    ) -> Result<(Asking, resolve::Question), Offset> {
+        let question = match what {
+            Resolve::Start => match self.start_of(partition) {
+                Some(StartAt::Offset(offset)) => return Err(offset),
+                Some(StartAt::Timestamp(at_ms)) => resolve::Question::Timestamp(at_ms),
+                None => resolve::Question::Start,
+            },
+            Resolve::Anew => resolve::Question::Reset(self.resolver.settings().reset),
+            Resolve::OutOfRange { offset, epoch } => {
+                let question = resolve::Question::OutOfRange { offset, epoch };
+                return Ok((Asking::Refused(offset), question));
+            }
+        };
+        Ok((Asking::Start, question))
     }
 
     /// Where a partition begins that this fleet never had before, if that was said.

@@ -253,8 +253,7 @@ impl PartitionActor {
     }
 
     fn publish_status(&self) {
-        self.status
-            .publish(&self.route, &self.thread.brokers.borrow());
+        self.status.publish(&self.route);
     }
 }
 

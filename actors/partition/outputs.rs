@@ -168,6 +168,19 @@ impl PartitionActor {
             routing::Event::LeaseOverdue(overdue) => {
                 tracing::debug!(%partition, overdue, "lease overdue");
             }
+            routing::Event::LeaderUnreachable(unreachable) => {
+                tracing::debug!(%partition, unreachable, "leader unreachable");
+            }
+            routing::Event::Starving(starving) => {
+                tracing::debug!(%partition, starving, "starving");
+            }
+            routing::Event::TopicGone => {
+                telemetry.emit(Event::TopicError {
+                    topic: partition.topic,
+                    error: "the topic is gone".to_owned(),
+                    denied: false,
+                });
+            }
         }
     }
 
@@ -198,8 +211,8 @@ impl PartitionActor {
             Count::ValidationSkipped => {
                 metrics::counter!("nearside_route_validations_skipped_total").increment(1);
             }
-            Count::NotYet(rule) => {
-                metrics::counter!("nearside_route_not_yet_total", "rule" => rule).increment(1);
+            Count::Hedge(outcome) => {
+                metrics::counter!("nearside_route_hedges_total", "outcome" => outcome).increment(1);
             }
         }
     }

@@ -32,8 +32,11 @@ impl Route {
         self.deferred = None;
         self.timers.clear(Timer::Flight);
         let last = std::mem::replace(&mut self.state, state);
-        self.arm(&last, context);
         let served = self.serving_of(&self.state, context);
+        if served != self.served {
+            self.timers.clear(Timer::Trust);
+        }
+        self.arm(&last, context);
         if served != self.served {
             self.served = served;
             self.generation.0 += 1;
@@ -42,10 +45,12 @@ impl Route {
             self.marks.route_changed();
             self.pending = None;
             self.permit = None;
-            self.timers.clear(Timer::Backoff);
-            self.timers.clear(Timer::Connect);
-            self.timers.clear(Timer::Resume);
+            self.watch.route_changed(context.now);
+            for timer in OF_A_GENERATION {
+                self.timers.clear(timer);
+            }
             self.drop_probe();
+            self.drop_hedge("dropped");
             self.raise_overdue(false);
             self.announce(from, cause.into(), context);
         }
@@ -61,7 +66,7 @@ impl Route {
         let cause = cause.into();
         let moves = self.serving_of(&self.possible(state, context), context) != self.served;
         if moves && self.registered.may_be_in_flight() {
-            self.deferred = Some(Deferred { state, cause });
+            self.deferred = Some(Box::new(Deferred { state, cause }));
             let patience = self.settings.hedge_deadline();
             self.timers.set(Timer::Flight, context.now + patience);
         } else {
@@ -72,7 +77,7 @@ impl Route {
     /// Carries out a change that waited for the fetch in flight.
     pub(super) fn apply_deferred(&mut self, context: Context<'_>) {
         if let Some(deferred) = self.deferred.take() {
-            self.carry_out(deferred, context);
+            self.carry_out(*deferred, context);
         }
     }
 
@@ -92,7 +97,7 @@ impl Route {
     }
 
     /// I5, I6 and the breaker, of a follower about to be read.
-    fn may_read(&self, broker: BrokerId, context: Context<'_>) -> bool {
+    pub(super) fn may_read(&self, broker: BrokerId, context: Context<'_>) -> bool {
         let in_sync = match self.settings.isr {
             IsrPolicy::Require => self.in_isr_view(broker),
             IsrPolicy::Advise => true,
@@ -134,8 +139,8 @@ impl Route {
 
     /// Raises or lowers the gauge of a lease past its hard stop.
     pub(super) fn raise_overdue(&mut self, overdue: bool) {
-        if self.hints.overdue != overdue {
-            self.hints.overdue = overdue;
+        if self.gauges.overdue != overdue {
+            self.gauges.overdue = overdue;
             self.emit(Output::Event(Event::LeaseOverdue(overdue)));
         }
     }
@@ -183,6 +188,11 @@ impl Route {
         }
         if self.state.why() != last.why() {
             self.timers.clear(Timer::Alternative);
+        }
+        match (is_refuge(last), self.on_refuge()) {
+            (false, true) => self.enter_refuge(context),
+            (true, false) => self.leave_refuge(context),
+            (true, true) | (false, false) => {}
         }
         match self.state {
             State::Parked | State::Leader => {}
@@ -256,3 +266,24 @@ impl Route {
         self.emit(Output::Event(Event::RoutingChange(Box::new(change))));
     }
 }
+
+const fn is_refuge(state: &State) -> bool {
+    matches!(
+        state,
+        State::Follower {
+            hold: Hold::Refuge,
+            ..
+        }
+    )
+}
+
+/// What is waited for at one broker and lane means nothing at the next.
+const OF_A_GENERATION: [Timer; 7] = [
+    Timer::Backoff,
+    Timer::Connect,
+    Timer::Resume,
+    Timer::Starve,
+    Timer::Quiet,
+    Timer::Stuck,
+    Timer::Grace,
+];

@@ -67,11 +67,15 @@ impl Route {
     /// The end of every call: brings demand and probe in step with the state.
     pub(super) fn settle(&mut self, context: Context<'_>) {
         self.leave_legacy(context);
+        self.recall_stale_hedge();
+        self.judge_silence(context);
         match self.desired() {
             Ok(demand) => self.want(demand),
             Err(block) => self.release(block),
         }
         self.send_probe(context);
+        self.watch_rows(context);
+        self.watch_end(context);
         debug_assert!(invariants::routing::demand_is_lawful(self, context.now));
     }
 
@@ -82,6 +86,11 @@ impl Route {
         {
             self.change(State::Leader, super::event::Reason::HoldEnded, context);
         }
+    }
+
+    /// Whether a fetch is to stand now.
+    pub(super) fn wants_fetch(&self) -> bool {
+        self.desired().is_ok()
     }
 
     fn desired(&self) -> Result<Demand, Block> {
@@ -179,6 +188,31 @@ impl Route {
             let question = self.demand(leader, Lane::Rack, Role::Leader, Kind::Probe(id));
             self.probed = Some((leader, self.position_generation));
             self.emit(Output::Probe { question, wish });
+        }
+    }
+
+    /// The leader is asked for records on the connection that no long poll holds up.
+    pub(super) fn send_hedge(&mut self, leader: BrokerId, context: Context<'_>) {
+        let lane = match context.brokers.is_v10(leader) {
+            true => Lane::V10,
+            false => Lane::NoRack,
+        };
+        self.hedge.id.0 = self.hedge.id.0.wrapping_add(1);
+        self.hedge.out = Some((leader, self.position_generation));
+        let question = self.demand(leader, lane, Role::Leader, Kind::Hedge(self.hedge.id));
+        let patience = self.settings.hedge_patience;
+        self.timers.set(Timer::Hedge, context.now + patience);
+        self.emit(Output::Hedge { question });
+    }
+
+    /// A hedge about another position could only be dropped.
+    fn recall_stale_hedge(&mut self) {
+        if self
+            .hedge
+            .out
+            .is_some_and(|(_, generation)| generation != self.position_generation)
+        {
+            self.drop_hedge("dropped");
         }
     }
 

@@ -58,6 +58,13 @@ pub enum Event {
     Halted,
     /// Gauge `route_lease_overdue`: the hard stop passed while the leader is out of reach.
     LeaseOverdue(bool),
+    /// Gauge `leader_unreachable`: the leader is silent and nobody may be read instead, or the
+    /// position waits for it.
+    LeaderUnreachable(bool),
+    /// Gauge `route_starving`: the leader answers and gives nothing on any lane.
+    Starving(bool),
+    /// The topic does not exist any more.
+    TopicGone,
 }
 
 /// The end of the leader's log beyond which an offset lay.
@@ -158,6 +165,14 @@ pub enum Reason {
     LeaderChanged,
     /// There is no leader, or it has no address.
     LeaderLost,
+    /// The leader is silent; the follower it granted last serves meanwhile.
+    LeaderUnreachable,
+    /// The leader is silent; a refuge serves meanwhile.
+    Refuge,
+    /// A refuge failed, or somebody better may be read again.
+    RefugeMoved,
+    /// The refuge is not needed any more, or there is none.
+    RefugeEnded,
     /// The no-rack lane went to v10.
     LaneV10,
     /// The no-rack lane came back.
@@ -191,6 +206,10 @@ impl Reason {
             Self::LeaseHardStop => "lease_hard_stop",
             Self::LeaderChanged => "leader_changed",
             Self::LeaderLost => "leader_lost",
+            Self::LeaderUnreachable => "leader_unreachable",
+            Self::Refuge => "refuge",
+            Self::RefugeMoved => "refuge_moved",
+            Self::RefugeEnded => "refuge_ended",
             Self::LaneV10 => "lane_v10",
             Self::LaneRestored => "lane_restored",
             Self::TopicRecreated => "topic_recreated",

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::stamp::Lane;
 use crate::ids::{BrokerId, Moment, Rack};
 
 /// Lowest Fetch version that computes hints and serves from followers (KIP-392).
@@ -20,6 +21,16 @@ pub enum Class {
     NoRack,
     /// Control connection: probes, ListOffsets, OffsetForLeaderEpoch, Metadata.
     Control,
+}
+
+impl Class {
+    /// The connection that carries `lane`.
+    pub const fn of(lane: Lane) -> Self {
+        match lane {
+            Lane::Rack => Self::Rack,
+            Lane::NoRack | Lane::V10 => Self::NoRack,
+        }
+    }
 }
 
 /// State of one connection.
@@ -194,6 +205,12 @@ impl Brokers {
     /// Whether the lane of `class` towards broker `id` is silent.
     pub fn is_silent(&self, id: BrokerId, class: Class) -> bool {
         self.get(id).is_some_and(|facts| facts.is_silent(class))
+    }
+
+    /// When the lane of `class` towards broker `id` last gave an answer that says something about
+    /// every partition in its session.
+    pub fn answered(&self, id: BrokerId, class: Class) -> Option<Moment> {
+        self.get(id).and_then(|facts| facts.answered(class))
     }
 
     /// Whether any connection that a read or a question could use is Ready.

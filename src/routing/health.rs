@@ -1,9 +1,6 @@
 //! What a route is short of, for gauges and diagnostics (routing.md 18).
 
-use super::facts::{Brokers, Class};
 use super::route::Route;
-use super::stamp::Lane;
-use super::state::{Position, State, Why};
 use crate::ids::Moment;
 
 /// The condition of one route. Nothing is decided by it.
@@ -23,36 +20,13 @@ pub struct Health {
 
 impl Route {
     /// Its condition at this moment.
-    pub fn health(&self, brokers: &Brokers) -> Health {
+    pub fn health(&self) -> Health {
         Health {
-            lease_overdue: self.hints.overdue,
-            starving: self.is_starving(),
-            leader_unreachable: self.is_cut_off(brokers),
+            lease_overdue: self.gauges.overdue,
+            starving: self.gauges.starving,
+            leader_unreachable: self.gauges.unreachable,
             confirmed_at: self.marks.confirmed_at,
             end_told_at: self.marks.told_at,
         }
-    }
-
-    /// Starved on the lane without a rack as well: nothing is left to try.
-    fn is_starving(&self) -> bool {
-        let starved = self.state.why() == Some(Why::Starved);
-        starved && self.served.is_some_and(|(_, lane)| lane == Lane::V10)
-    }
-
-    fn is_cut_off(&self, brokers: &Brokers) -> bool {
-        let Some(leader) = self.leader() else {
-            return false;
-        };
-        let waits = match self.position {
-            Position::Resolving | Position::Validating => !brokers.is_reachable(leader),
-            Position::Unset | Position::Ready | Position::Halted => false,
-        };
-        let silent = match self.state {
-            State::Leader => brokers.is_silent(leader, Class::Rack),
-            State::Forced { .. } => brokers.is_silent(leader, Class::NoRack),
-            State::Parked => !brokers.is_reachable(leader),
-            State::Follower { .. } => false,
-        };
-        silent || waits
     }
 }

@@ -7,6 +7,7 @@ use super::cooldown::Fault;
 use super::event::Reason;
 use super::facts::{Breaker, Class};
 use super::output::{Count, Output};
+use super::refuge::Candidate;
 use super::route::{Awaits, Context, Pending, Route};
 use super::settings::{FollowHints, IsrPolicy};
 use super::state::{State, Until, Why};
@@ -129,7 +130,7 @@ impl Route {
 
     /// A leader of a moment ago may still expose a tail that is about to be truncated
     /// (KAFKA-14704).
-    fn former_until(&self, broker: BrokerId, now: Moment) -> Option<Moment> {
+    pub(super) fn former_until(&self, broker: BrokerId, now: Moment) -> Option<Moment> {
         let (former, rose) = self.cluster.former?;
         let end = rose + self.settings.former_leader_hold;
         (former == broker && end > now).then_some(end)
@@ -148,6 +149,8 @@ impl Route {
         self.count(Count::Hint("H6"));
         match source {
             Source::Row => {
+                self.pending = None;
+                self.candidate = None;
                 self.hints.own = self.hints.own.saturating_add(1);
                 if self.hints.own >= SELF_HINTS {
                     self.hints.own = 0;
@@ -162,10 +165,15 @@ impl Route {
     /// R20: the leader recommends nobody, that is itself.
     pub(super) fn leader_serves(&mut self, context: Context<'_>) {
         self.pending = None;
+        self.candidate = None;
+        let reason = match self.on_refuge() {
+            true => Reason::RefugeEnded,
+            false => Reason::LeaderSaidStay,
+        };
         match self.state {
             State::Parked | State::Leader => {}
             State::Follower { .. } | State::Forced { .. } => {
-                self.change_after_flight(State::Leader, Reason::LeaderSaidStay, context);
+                self.change_after_flight(State::Leader, reason, context);
             }
         }
     }
@@ -189,6 +197,7 @@ impl Route {
         };
         self.note_adoption(context.now);
         let state = self.leased(hint, trial, context);
+        self.remember(state);
         let cause = Cause {
             reason,
             hint: Some(hint),
@@ -196,6 +205,23 @@ impl Route {
         match source {
             Source::Row => self.change(state, cause, context),
             Source::Probe | Source::Pending(_) => self.change_after_flight(state, cause, context),
+        }
+    }
+
+    /// The follower being read was granted by the leader just now.
+    pub(super) fn note_candidate(&mut self) {
+        self.remember(self.state);
+    }
+
+    fn remember(&mut self, granted: State) {
+        let epoch = self.cluster.leadership.epoch;
+        if let State::Follower { broker, hold } = granted {
+            let candidate = Candidate {
+                broker,
+                hold,
+                epoch,
+            };
+            self.candidate = Some(Box::new(candidate));
         }
     }
 
@@ -248,7 +274,7 @@ impl Route {
                 self.change(Self::forced(why, until), cause, context);
             }
             State::Leader => self.change_after_flight(Self::forced(why, until), cause, context),
-            State::Follower { .. } if why == Why::Policy => {
+            State::Follower { .. } if why == Why::Policy || self.on_refuge() => {
                 self.change_after_flight(Self::forced(why, until), cause, context);
             }
             State::Follower { .. } => self.renew(true, context),

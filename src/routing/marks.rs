@@ -101,6 +101,16 @@ impl Watermarks {
         self.told_at = Some(now);
     }
 
+    /// ListOffsets told the leader's end for a reader of `isolation`.
+    pub(super) fn leader_sampled(&mut self, end: Offset, isolation: Isolation, now: Moment) {
+        let mark = match isolation {
+            Isolation::ReadUncommitted => &mut self.leader_hw,
+            Isolation::ReadCommitted => &mut self.leader_lso,
+        };
+        *mark = (*mark).max(Some(end));
+        self.told_at = Some(now);
+    }
+
     pub(super) fn replica_told(&mut self, row: &Row, now: Moment) {
         self.replica_hw = row.high_watermark;
         self.replica_lso = row.last_stable_offset;

@@ -11,9 +11,12 @@
 //! * Apply a changed fact to [`Brokers`] first, then hand in the [`Input`] that names the broker,
 //!   to every route that [`concerns`](Route::concerns) it.
 //! * After each input carry out the outputs in order, until [`Route::poll_output`] is empty.
-//! * [`Output::Want`], `Withdraw`, `Drain`, `Probe`, `CancelProbe`, `Cooling`, `DropLane` and
-//!   `Dial` go to the broker machine named, whose `Row`, `Drained`, `ProbeRow`, `ProbeFailed` and
-//!   `Permit` come back as inputs.
+//! * [`Output::Want`], `Withdraw`, `Drain`, `Probe`, `CancelProbe`, `Hedge`, `CancelHedge`,
+//!   `Cooling`, `DropLane` and `Dial` go to the broker machine named, whose `Row`, `Drained`,
+//!   `ProbeRow`, `ProbeFailed`, `HedgeRow`, `HedgeFailed` and `Permit` come back as inputs.
+//! * Silence of a lane is a fact with an edge: [`Input::Silent`] is handed in each time a lane
+//!   misses a deadline, also while it is silent already; the fact ends with the lane's next answer,
+//!   and with its connection.
 //! * A row consumes its demand. The route wants again or withdraws in the same call, unless it
 //!   delivered ([`Output::Deliver`]): then it waits for [`Input::Indexed`], which is owed before
 //!   the next row. A buffer without room is told by [`Input::Room`]; the link holds its lane for
@@ -40,6 +43,7 @@ mod input;
 mod lease;
 mod marks;
 mod output;
+mod refuge;
 mod retry;
 mod route;
 mod settings;
@@ -50,6 +54,7 @@ mod tests;
 mod timer;
 pub mod trace;
 mod transition;
+mod watch;
 
 pub use cooldown::Fault;
 pub use event::{Bound, Endpoint, Event, Reason, RoutingChange};

@@ -153,6 +153,8 @@ pub struct Delivery {
 pub enum Resolve {
     /// Where to start: the commit, else the reset policy.
     Start,
+    /// Where the reset policy points to: the topic is another one, and so are its commits.
+    Anew,
     /// The leader says this position is out of range (routing.md 11, right column).
     OutOfRange {
         /// The offset refused.
@@ -183,11 +185,10 @@ pub enum Count {
     },
     /// `route_cooldowns{reason}`.
     Cooldown(Fault),
+    /// `route_hedges{outcome}`: `leader` or `follower` answered first, `failed`, `neither`.
+    Hedge(&'static str),
     /// `route_unknown_codes{code}`: a code outside routing.md 10.
     UnknownCode(i16),
     /// `route_validations_skipped`: epochs are unknown.
     ValidationSkipped,
-    /// `route_not_yet{rule}`: the input belongs to a rule this release does not carry out; nothing
-    /// changed.
-    NotYet(&'static str),
 }

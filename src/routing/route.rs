@@ -9,11 +9,13 @@ use super::facts::Brokers;
 use super::input::{Input, Leadership};
 use super::marks::{CaughtUp, Lag, Watermarks};
 use super::output::{Count, Demand, Output};
+use super::refuge::{Absence, Candidate};
 use super::retry::Retry;
 use super::settings::Settings;
-use super::stamp::{Current, Kind, Lane, ProbeId, Role, Stamp};
+use super::stamp::{Current, HedgeId, Kind, Lane, ProbeId, Role, Stamp};
 use super::state::{Position, Probe, State, Why};
 use super::timer::Timers;
+use super::watch::Watch;
 use crate::ids::{
     AssignmentEpoch, BrokerId, Draw, LeaderEpoch, MetadataVersion, Moment, Offset,
     PositionGeneration, RouteGeneration, TopicId, TopicIncarnation,
@@ -31,12 +33,14 @@ pub struct Route {
     pub(super) assignment: AssignmentEpoch,
     pub(super) incarnation: TopicIncarnation,
     pub(super) topic_id: Option<TopicId>,
+    /// The partition's name, as far as refuges are chosen by it.
+    pub(super) seed: u64,
     pub(super) cluster: View,
     pub(super) state: State,
     pub(super) since: Moment,
     pub(super) generation: RouteGeneration,
     pub(super) served: Option<(BrokerId, Lane)>,
-    pub(super) deferred: Option<Deferred>,
+    pub(super) deferred: Option<Box<Deferred>>,
     pub(super) pending: Option<Pending>,
     pub(super) hints: Hints,
     pub(super) ledger: Ledger,
@@ -51,6 +55,13 @@ pub struct Route {
     pub(super) probe_id: ProbeId,
     /// Where the probe in flight went, and about which position.
     pub(super) probed: Option<(BrokerId, PositionGeneration)>,
+    pub(super) hedge: Hedge,
+    pub(super) candidate: Option<Box<Candidate>>,
+    pub(super) absence: Option<Box<Absence>>,
+    /// The leader is absent: links of all in-sync replicas matter.
+    pub(super) alert: bool,
+    pub(super) gauges: Gauges,
+    pub(super) watch: Watch,
     pub(super) retry: Retry,
     pub(super) timers: Timers,
     pub(super) marks: Watermarks,
@@ -68,6 +79,8 @@ pub(super) struct View {
     pub(super) isr_epoch: Option<LeaderEpoch>,
     pub(super) replicas: Arc<[BrokerId]>,
     pub(super) version: MetadataVersion,
+    /// R4: the row of the present epoch names no leader, and the one it named is out of reach.
+    pub(super) lost: bool,
 }
 
 /// A change that waits for the reading fetch in flight, so that no paid byte is wasted.
@@ -110,8 +123,26 @@ pub(super) struct Hints {
     pub(super) probed_version: Option<MetadataVersion>,
     /// Probes in a row that failed.
     pub(super) probe_failures: u32,
-    /// Whether the overdue gauge is raised.
+}
+
+/// The hedge of the reading fetch (routing.md 8.5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Hedge {
+    /// Number of the last one.
+    pub(super) id: HedgeId,
+    /// To whom one is out, and about which position.
+    pub(super) out: Option<(BrokerId, PositionGeneration)>,
+}
+
+/// Gauges as last told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Gauges {
+    /// The lease is past its hard stop.
     pub(super) overdue: bool,
+    /// The leader is silent and nobody may be read instead.
+    pub(super) unreachable: bool,
+    /// Nothing comes, not even at v10.
+    pub(super) starving: bool,
 }
 
 /// Reasons not to fetch that are no part of the route.
@@ -125,6 +156,8 @@ pub(super) struct Gates {
     pub(super) fenced: bool,
     /// The offset the leader refused, while its replacement is being resolved.
     pub(super) refused: Option<Offset>,
+    /// The topic does not exist any more.
+    pub(super) gone: bool,
 }
 
 impl Gates {
@@ -135,6 +168,7 @@ impl Gates {
             unindexed: None,
             fenced: false,
             refused: None,
+            gone: false,
         }
     }
 }
@@ -156,6 +190,7 @@ impl Route {
             assignment: AssignmentEpoch::default(),
             incarnation: TopicIncarnation::default(),
             topic_id: None,
+            seed: 0,
             cluster: View::default(),
             state: State::Parked,
             since: Moment::ZERO,
@@ -175,6 +210,12 @@ impl Route {
             probe: Probe::None,
             probe_id: ProbeId::default(),
             probed: None,
+            hedge: Hedge::default(),
+            candidate: None,
+            absence: None,
+            alert: false,
+            gauges: Gauges::default(),
+            watch: Watch::default(),
             retry: Retry::new(limit),
             timers: Timers::new(),
             marks: Watermarks::default(),
@@ -230,14 +271,23 @@ impl Route {
             Input::Room(room) => self.on_room(room, context),
             Input::Throttled { broker, until } => self.on_throttled(broker, until, context),
             Input::Revoked => self.on_revoked(context),
-            Input::TopicRecreated { .. } | Input::TopicGone => self.not_yet("R42"),
+            Input::TopicRecreated { incarnation, id } => {
+                self.on_recreated(incarnation, id, context);
+            }
+            Input::TopicGone => self.on_gone(context),
             Input::LaneDropped { broker } | Input::LaneRestored { broker } => {
                 self.on_lane_changed(broker, context);
             }
-            Input::Silent { .. } => self.on_silent(),
-            Input::Quiet { .. } => self.not_yet("R43"),
-            Input::HedgeRow { .. } | Input::HedgeFailed { .. } => self.not_yet("R29"),
-            Input::Sampled { .. } => self.on_sampled(),
+            Input::Silent { broker, class } => self.on_silent(broker, class, context),
+            Input::Quiet { broker, class } => self.on_quiet(broker, class, context),
+            Input::HedgeRow { stamp, row } => self.on_hedge_row(&stamp, row, context),
+            Input::HedgeFailed { stamp } => self.on_hedge_failed(&stamp),
+            Input::Sampled {
+                generation,
+                leader_end,
+            } => {
+                self.on_sampled(generation, leader_end, now);
+            }
             Input::Tick => self.on_tick(context),
         }
         self.settle(context);
@@ -360,6 +410,7 @@ impl Route {
             || self.state.why().and_then(Why::broker) == Some(broker)
             || self.pending.is_some_and(|pending| pending.broker == broker)
             || self.ledger.remembers(broker)
+            || (self.alert && self.cluster.isr.contains(&broker))
     }
 
     /// Whether `broker` may be read from as far as the ISR goes: a view of another epoch than the
@@ -378,11 +429,6 @@ impl Route {
         self.emit(Output::Count(count));
     }
 
-    /// An explicit arm of a rule that comes with a later release: nothing changes, and it shows.
-    pub(super) fn not_yet(&mut self, rule: &'static str) {
-        self.count(Count::NotYet(rule));
-    }
-
     pub(super) fn leader(&self) -> Option<BrokerId> {
         self.cluster.leadership.leader
     }
@@ -397,8 +443,7 @@ impl Route {
                 Probe::InFlight(id, _) => Some(id),
                 Probe::None | Probe::Wanted(_) => None,
             },
-            // No hedge is ever sent by this machine yet, so no hedge answer can be current.
-            hedge: None,
+            hedge: self.hedge.out.map(|_| self.hedge.id),
             fetch_end: self.fetch_end,
         }
     }

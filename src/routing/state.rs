@@ -123,6 +123,12 @@ pub enum Wish {
     Readmission,
     /// A new metadata version may have changed the answer.
     Version,
+    /// R44: the leader was silent; a refuge serves meanwhile.
+    Refuge,
+    /// R13: the leader sent no row for long; it may have left out a hint.
+    Quiet,
+    /// The fetch end stays beyond the end of the follower being read (routing.md 14.1).
+    Ahead,
 }
 
 impl State {
@@ -164,12 +170,17 @@ impl State {
         }
     }
 
-    /// The lease of a follower route.
-    pub fn lease(&self) -> Option<Lease> {
+    /// What a follower is read under.
+    pub const fn hold(&self) -> Option<Hold> {
         match self {
-            Self::Follower { hold, .. } => hold.lease(),
+            Self::Follower { hold, .. } => Some(*hold),
             Self::Parked | Self::Leader | Self::Forced { .. } => None,
         }
+    }
+
+    /// The lease of a follower route.
+    pub fn lease(&self) -> Option<Lease> {
+        self.hold().and_then(|hold| hold.lease())
     }
 }
 
@@ -214,6 +225,9 @@ impl Wish {
             Self::HoldEnded => "hold_ended",
             Self::Readmission => "readmission",
             Self::Version => "version",
+            Self::Refuge => "refuge",
+            Self::Quiet => "quiet",
+            Self::Ahead => "ahead",
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The deadlines of one route.
 
+use std::time::Duration;
+
 use crate::ids::Moment;
 use crate::timers::DeadlineTable;
 
@@ -26,6 +28,24 @@ pub(super) enum Timer {
     Refresh,
     /// R39: after a long pause, fetching waits for the probe no longer.
     Resume,
+    /// R44: on a refuge, ask the leader whether it is back.
+    Refuge,
+    /// R43, R45: somebody who may be read instead stops cooling.
+    Recheck,
+    /// The silence of the serving broker is old news until then: it has answered since.
+    Trust,
+    /// R29: neither the follower nor the hedge answered.
+    Hedge,
+    /// R13, R16: below the known end, and no row.
+    Starve,
+    /// R13: the leader sent no row at all.
+    Quiet,
+    /// R36: the end of the follower's log stands still.
+    Stuck,
+    /// R36: the follower had time to reach the end that was sampled.
+    Grace,
+    /// The position waits for the leader for too long.
+    Unreachable,
 }
 
 impl Timer {
@@ -40,6 +60,15 @@ impl Timer {
         Self::Connect,
         Self::Refresh,
         Self::Resume,
+        Self::Refuge,
+        Self::Recheck,
+        Self::Trust,
+        Self::Hedge,
+        Self::Starve,
+        Self::Quiet,
+        Self::Stuck,
+        Self::Grace,
+        Self::Unreachable,
     ];
 }
 
@@ -58,6 +87,13 @@ impl Timers {
 
     pub(super) fn clear(&mut self, timer: Timer) {
         self.0.clear(timer as usize);
+    }
+
+    /// Moves `timer`, if it is set.
+    pub(super) fn postpone(&mut self, timer: Timer, by: Duration) {
+        if let Some(due) = self.due(timer) {
+            self.set(timer, due + by);
+        }
     }
 
     pub(super) fn due(&self, timer: Timer) -> Option<Moment> {
@@ -79,7 +115,7 @@ impl Timers {
     }
 }
 
-const COUNT: usize = 10;
+const COUNT: usize = 19;
 
 #[cfg(test)]
 mod tests {

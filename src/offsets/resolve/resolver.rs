@@ -122,6 +122,11 @@ impl Resolver {
         open.into_iter().chain(delayed).chain(late).min()
     }
 
+    /// What it was told to do.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// Questions without an answer yet.
     pub fn pending(&self) -> usize {
         self.jobs.len()

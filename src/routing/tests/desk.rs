@@ -9,8 +9,8 @@ use crate::ids::{
     AssignmentEpoch, BrokerId, Draw, LeaderEpoch, MetadataVersion, Moment, Offset, TopicIncarnation,
 };
 use crate::routing::{
-    Assigned, Brokers, Class, Count, Demand, Event, Indexed, Input, Leadership, Link, LinkChange,
-    Output, Reason, Route, Settings, State, Why,
+    Assigned, Brokers, Class, Demand, Event, Indexed, Input, Leadership, Link, LinkChange, Output,
+    Reason, Route, Settings, State, Why,
 };
 use crate::wire::ErrorCode;
 use crate::wire::api::TopicRef;
@@ -220,8 +220,35 @@ impl Desk {
         })
     }
 
-    pub(super) fn not_yet(&self, rule: &'static str) -> bool {
-        self.said.contains(&Output::Count(Count::NotYet(rule)))
+    /// The lane falls silent, or speaks again.
+    pub(super) fn silent(&mut self, broker: BrokerId, class: Class, silent: bool) {
+        self.brokers.entry(broker).set_silent(class, silent);
+        if silent {
+            self.input(Input::Silent { broker, class });
+        }
+    }
+
+    /// The hedge asked for by the last input.
+    pub(super) fn hedge(&self) -> Option<Demand> {
+        let hedges = self.said.iter().filter_map(|output| {
+            let Output::Hedge { question } = output else {
+                return None;
+            };
+            Some(*question)
+        });
+        hedges.last()
+    }
+
+    /// Leader 1 is silent on the lane that serves, and refuge `to` is taken.
+    pub(super) fn on_refuge() -> Self {
+        let mut desk = Self::new();
+        desk.silent(B1, Class::Rack, true);
+        assert_eq!(desk.reasons(), [Reason::Refuge]);
+        desk
+    }
+
+    pub(super) fn told(&self, event: &Event) -> bool {
+        self.said.contains(&Output::Event(event.clone()))
     }
 
     pub(super) fn reasons(&self) -> Vec<Reason> {

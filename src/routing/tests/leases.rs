@@ -127,6 +127,7 @@ fn r4_a_lost_leader_is_kept_while_its_link_is_ready() {
     assert_eq!(desk.follower(), Some(B2), "what it has is committed");
 
     let mut desk = Desk::new();
+    desk.isr(&[1]);
     desk.link(B1, Class::Rack, LinkChange::Lost);
     desk.input(Input::LeaderLost);
     assert_eq!(*desk.route.state(), State::Parked);
@@ -397,5 +398,5 @@ fn an_answer_of_an_earlier_question_is_dropped() {
 #[test]
 fn an_idle_route_is_small() {
     let size = size_of::<crate::routing::Route>();
-    assert!(size <= 1_152, "{size} bytes");
+    assert!(size <= 1_216, "{size} bytes");
 }

@@ -2,11 +2,17 @@
 
 mod desk;
 
-mod arms;
 mod errors;
+mod hedges;
 mod hints;
+mod laws;
 mod leases;
 mod links;
 mod properties;
+mod quiet;
+mod refuges;
 mod replay;
 mod samples;
+mod steps;
+mod topics;
+mod watchdogs;

@@ -6,9 +6,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::desk::{Desk, assigned, error, hint, stay};
+use super::laws;
 use super::replay::replay;
+use super::steps::{Answer, BrokerNews, Call, News, Step, step};
 use crate::ids::{
-    BrokerId, LeaderEpoch, MetadataVersion, Offset, PositionGeneration, RouteGeneration,
+    BrokerId, LeaderEpoch, MetadataVersion, Offset, RouteGeneration, TopicId, TopicIncarnation,
 };
 use crate::invariants::routing as invariants;
 use crate::routing::demand::Registered;
@@ -18,123 +20,6 @@ use crate::routing::{
 };
 use crate::wire::api::fetch::Row;
 
-/// One thing that happens to the route under test.
-#[derive(Clone, Debug)]
-enum Step {
-    Answer(Answer),
-    Probe(Answer),
-    ProbeLost,
-    Late(Answer),
-    Drained,
-    Cluster(News),
-    Host(Call),
-    Reassign,
-    Pass(u64),
-}
-
-/// What metadata and links tell.
-#[derive(Clone, Debug)]
-enum News {
-    Leader {
-        broker: i32,
-        rises: bool,
-        known: bool,
-    },
-    LeaderLost,
-    Isr(Vec<i32>),
-    Offline(i32),
-    Version,
-    Link {
-        broker: i32,
-        ready: bool,
-    },
-    Breaker {
-        broker: i32,
-        opens: bool,
-    },
-    Restarted(i32),
-    Throttle(i32),
-}
-
-/// What the host of the partition asks for.
-#[derive(Clone, Debug)]
-enum Call {
-    Permit(i32),
-    Seek(i64),
-    Pause,
-    Resume,
-    Room(bool),
-    Hedge,
-    Frozen,
-    Gone,
-    Silent,
-}
-
-#[derive(Clone, Debug)]
-enum Answer {
-    Stay,
-    Hint(i32),
-    Records,
-    Corrupt,
-    Error(i16),
-}
-
-fn broker() -> impl Strategy<Value = i32> {
-    1..=4_i32
-}
-
-fn kind() -> impl Strategy<Value = Answer> {
-    prop_oneof![
-        4 => Just(Answer::Stay),
-        4 => broker().prop_map(Answer::Hint),
-        4 => Just(Answer::Records),
-        1 => Just(Answer::Corrupt),
-        4 => prop::sample::select(vec![-1, 1, 2, 3, 6, 29, 35, 56, 70, 74, 75, 76, 78, 100, 999])
-            .prop_map(Answer::Error),
-    ]
-}
-
-fn news() -> impl Strategy<Value = News> {
-    prop_oneof![
-        3 => (broker(), any::<bool>(), any::<bool>())
-            .prop_map(|(broker, rises, known)| News::Leader { broker, rises, known }),
-        1 => Just(News::LeaderLost),
-        3 => prop::collection::vec(broker(), 0..4).prop_map(News::Isr),
-        1 => broker().prop_map(News::Offline),
-        2 => Just(News::Version),
-        4 => (broker(), any::<bool>()).prop_map(|(broker, ready)| News::Link { broker, ready }),
-        2 => (broker(), any::<bool>()).prop_map(|(broker, opens)| News::Breaker { broker, opens }),
-        1 => broker().prop_map(News::Restarted),
-        1 => broker().prop_map(News::Throttle),
-    ]
-}
-
-fn call() -> impl Strategy<Value = Call> {
-    prop_oneof![
-        2 => broker().prop_map(Call::Permit),
-        1 => (0..2_000_i64).prop_map(Call::Seek),
-        1 => Just(Call::Pause),
-        2 => Just(Call::Resume),
-        3 => any::<bool>().prop_map(Call::Room),
-        1 => prop::sample::select(vec![Call::Hedge, Call::Frozen, Call::Gone, Call::Silent]),
-    ]
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        12 => kind().prop_map(Step::Answer),
-        5 => kind().prop_map(Step::Probe),
-        1 => Just(Step::ProbeLost),
-        2 => kind().prop_map(Step::Late),
-        6 => Just(Step::Drained),
-        16 => news().prop_map(Step::Cluster),
-        8 => call().prop_map(Step::Host),
-        1 => Just(Step::Reassign),
-        6 => (0..20_000_u64).prop_map(Step::Pass),
-        1 => (0..700_000_u64).prop_map(Step::Pass),
-    ]
-}
-
 /// The route under test, and what has to be remembered to judge it.
 struct Trial {
     desk: Desk,
@@ -142,6 +27,10 @@ struct Trial {
     version: u64,
     generation: u64,
     probes: BTreeSet<u32>,
+    /// The hedge out, and the last one.
+    hedge: Option<Stamp>,
+    last_hedge: Option<Stamp>,
+    incarnation: u64,
     delivered: Option<(u64, i64)>,
     old: Option<Stamp>,
 }
@@ -167,6 +56,18 @@ impl Trial {
                     self.say(Input::ProbeFailed { stamp });
                 }
             }
+            Step::Hedge(kind) => {
+                if let Some(stamp) = self.hedge.take().or(self.last_hedge) {
+                    let row = row(&kind);
+                    self.say(Input::HedgeRow { stamp, row });
+                    self.index(&kind);
+                }
+            }
+            Step::HedgeLost => {
+                if let Some(stamp) = self.hedge.take() {
+                    self.say(Input::HedgeFailed { stamp });
+                }
+            }
             Step::Drained => {
                 if let Registered::Draining(demand) = self.desk.route.registered {
                     self.say(Input::Drained {
@@ -178,11 +79,16 @@ impl Trial {
                 let input = self.cluster(news);
                 self.say(input);
             }
-            Step::Host(call) => self.say(host(&call)),
+            Step::Host(call) => {
+                let input = self.host(&call);
+                self.say(input);
+            }
             Step::Reassign => {
                 self.say(Input::Revoked);
                 self.assignment += 1;
-                self.say(Input::Assigned(assigned(self.assignment)));
+                let mut assigned = assigned(self.assignment);
+                assigned.incarnation = TopicIncarnation(self.incarnation);
+                self.say(Input::Assigned(assigned));
             }
             Step::Pass(ms) => self.pass(Duration::from_millis(ms)),
         }
@@ -217,59 +123,66 @@ impl Trial {
             News::LeaderLost => Input::LeaderLost,
             News::Isr(members) => {
                 let isr = members.into_iter().map(BrokerId).collect();
-                Input::IsrChanged {
-                    isr,
-                    epoch: Some(epoch),
-                }
+                let epoch = Some(epoch);
+                Input::IsrChanged { isr, epoch }
             }
             News::Offline(broker) => {
                 let replicas = [1, 2, 3, 4].map(BrokerId).into();
-                Input::ReplicasChanged {
-                    replicas,
-                    offline: [BrokerId(broker)].into(),
-                }
+                let offline = [BrokerId(broker)].into();
+                Input::ReplicasChanged { replicas, offline }
             }
             News::Version => {
                 self.version += 1;
                 Input::MetadataVersion(MetadataVersion(self.version))
             }
-            News::Link { broker, ready } => {
+            News::Broker(broker, news) => self.broker(BrokerId(broker), news),
+        }
+    }
+
+    fn broker(&mut self, broker: BrokerId, news: BrokerNews) -> Input {
+        let now = self.desk.now;
+        let until = now + Duration::from_secs(1);
+        let facts = self.desk.brokers.entry(broker);
+        match news {
+            BrokerNews::Link { class, ready } => {
                 let (link, change) = match ready {
                     true => (Link::Ready, LinkChange::Ready),
                     false => (Link::Down, LinkChange::Lost),
                 };
-                let (broker, class) = (BrokerId(broker), Class::Rack);
-                self.desk.brokers.entry(broker).set_link(class, link);
+                facts.set_link(class, link);
                 Input::LinkChanged {
                     broker,
                     class,
                     change,
                 }
             }
-            News::Breaker { broker, opens } => {
-                let broker = BrokerId(broker);
-                let until = self.desk.now + Duration::from_secs(1);
-                let facts = self.desk.brokers.entry(broker);
-                facts.breaker = if opens {
-                    Breaker::Open(until)
-                } else {
-                    Breaker::Closed
-                };
-                match opens {
-                    true => Input::BreakerOpened { broker },
-                    false => Input::Readmitted { broker },
+            BrokerNews::Breaker { opens: true } => {
+                facts.breaker = Breaker::Open(until);
+                Input::BreakerOpened { broker }
+            }
+            BrokerNews::Breaker { opens: false } => {
+                facts.breaker = Breaker::Closed;
+                Input::BreakerClosed { broker }
+            }
+            BrokerNews::Silence { class, silent } => {
+                facts.set_silent(class, silent);
+                // An end of a silence is a fact without an input of its own.
+                match silent && class != Class::Control {
+                    true => Input::Silent { broker, class },
+                    false => Input::Tick,
                 }
             }
-            News::Restarted(broker) => Input::LinkRestarted {
-                broker: BrokerId(broker),
-            },
-            News::Throttle(broker) => {
-                let until = self.desk.now + Duration::from_secs(1);
-                Input::Throttled {
-                    broker: BrokerId(broker),
-                    until,
-                }
+            BrokerNews::Answered => {
+                facts.set_answered(Class::Rack, now);
+                facts.set_answered(Class::NoRack, now);
+                Input::Tick
             }
+            BrokerNews::Quiet => {
+                let class = Class::Rack;
+                Input::Quiet { broker, class }
+            }
+            BrokerNews::Restarted => Input::LinkRestarted { broker },
+            BrokerNews::Throttle => Input::Throttled { broker, until },
         }
     }
 
@@ -348,6 +261,33 @@ impl Trial {
         }
     }
 
+    fn host(&mut self, call: &Call) -> Input {
+        match call {
+            Call::Permit(broker) => Input::Readmitted {
+                broker: BrokerId(*broker),
+            },
+            Call::Seek(offset) => Input::Seek {
+                offset: Offset(*offset),
+                epoch: None,
+            },
+            Call::Pause => Input::Pause,
+            Call::Resume => Input::Resume,
+            Call::Room(room) => Input::Room(*room),
+            Call::Sampled(end) => Input::Sampled {
+                generation: self.desk.route.position_generation(),
+                leader_end: Offset(*end),
+            },
+            Call::Recreated => {
+                self.incarnation += 1;
+                Input::TopicRecreated {
+                    incarnation: TopicIncarnation(self.incarnation),
+                    id: TopicId(uuid::Uuid::from_u128(self.incarnation.into())),
+                }
+            }
+            Call::Gone => Input::TopicGone,
+        }
+    }
+
     fn judge(&mut self, output: &Output) {
         if let Output::Event(Event::RoutingChange(change)) = output {
             // I15
@@ -362,10 +302,19 @@ impl Trial {
             };
             assert!(self.probes.insert(id.0), "a probe number is used once");
         }
+        if let Output::Hedge { question } = output {
+            assert_eq!(self.hedge, None, "I2: one hedge in flight");
+            self.hedge = Some(question.stamp);
+            self.last_hedge = self.hedge;
+        }
+        if let Output::CancelHedge { .. } = output {
+            self.hedge = None;
+        }
     }
 
     fn say(&mut self, input: Input) {
-        self.desk.input(input);
+        let before = self.desk.clone();
+        self.desk.input(input.clone());
         let said = self.desk.said.clone();
         for output in &said {
             self.judge(output);
@@ -377,34 +326,7 @@ impl Trial {
             "{:#?}",
             self.desk.route
         );
-    }
-}
-
-fn host(call: &Call) -> Input {
-    match call {
-        Call::Permit(broker) => Input::Readmitted {
-            broker: BrokerId(*broker),
-        },
-        Call::Seek(offset) => Input::Seek {
-            offset: Offset(*offset),
-            epoch: None,
-        },
-        Call::Pause => Input::Pause,
-        Call::Resume => Input::Resume,
-        Call::Room(room) => Input::Room(*room),
-        Call::Hedge => Input::Silent {
-            broker: BrokerId(2),
-            class: Class::Rack,
-        },
-        Call::Frozen => Input::Sampled {
-            generation: PositionGeneration(1),
-            leader_end: Offset(1),
-        },
-        Call::Gone => Input::TopicGone,
-        Call::Silent => Input::Silent {
-            broker: BrokerId(1),
-            class: Class::Rack,
-        },
+        laws::hold(&before, &input, &self.desk);
     }
 }
 
@@ -438,6 +360,9 @@ proptest! {
             version: 1,
             generation,
             probes: BTreeSet::new(),
+            hedge: None,
+            last_hedge: None,
+            incarnation: 0,
             delivered: None,
             old: None,
         };

@@ -22,6 +22,7 @@ pub(super) fn describe(output: &Output) -> String {
         Output::Refresh(reason) => format!("refresh {reason:?}"),
         Output::Resolve { generation, what } => match what {
             Resolve::Start => format!("resolve {generation} start"),
+            Resolve::Anew => format!("resolve {generation} anew"),
             Resolve::OutOfRange { offset, epoch } => {
                 format!("resolve {generation} refused {offset} {epoch:?}")
             }
@@ -81,6 +82,9 @@ fn describe_event(event: &Event) -> String {
         Event::Refused { code } => format!("refused {}", code.0),
         Event::Halted => "halted".to_owned(),
         Event::LeaseOverdue(overdue) => format!("lease_overdue {overdue}"),
+        Event::LeaderUnreachable(silent) => format!("leader_unreachable {silent}"),
+        Event::Starving(starving) => format!("starving {starving}"),
+        Event::TopicGone => "topic_gone".to_owned(),
     }
 }
 
@@ -90,11 +94,12 @@ fn describe_change(change: &RoutingChange) -> String {
         format!("{}{broker}", end.state)
     };
     format!(
-        "routing_change {} to {} because {} hint {:?} lease {:?} generation {}",
+        "routing_change {} to {} because {} hint {:?} lease {:?} {:?} generation {}",
         end(&change.from),
         end(&change.to),
         change.reason.name(),
         change.hint.map(|hint| hint.0),
+        change.lease_kind,
         change.lease_left,
         change.generation,
     )
@@ -110,6 +115,6 @@ fn describe_count(count: Count) -> String {
         Count::Cooldown(fault) => format!("cooldown {}", fault.name()),
         Count::UnknownCode(code) => format!("unknown code {code}"),
         Count::ValidationSkipped => "validation skipped".to_owned(),
-        Count::NotYet(rule) => format!("not yet {rule}"),
+        Count::Hedge(outcome) => format!("hedge {outcome}"),
     }
 }

@@ -5,6 +5,7 @@ use crate::ids::{LeaderEpoch, Offset};
 use crate::routing::event::Reason;
 use crate::routing::input::Assigned;
 use crate::routing::output::{Output, Resolve};
+use crate::routing::refuge::seed_of;
 use crate::routing::route::{Context, Gates, Route, View};
 use crate::routing::state::{Position, State, Wish};
 use crate::routing::timer::Timer;
@@ -13,6 +14,7 @@ impl Route {
     /// R1.
     pub(in crate::routing) fn on_assigned(&mut self, assigned: Assigned, context: Context<'_>) {
         self.assignment = assigned.assignment;
+        self.seed = seed_of(&assigned.partition);
         self.incarnation = assigned.incarnation;
         self.topic_id = assigned.topic_id;
         self.cluster = View {
@@ -22,6 +24,7 @@ impl Route {
             isr_epoch: assigned.isr_epoch,
             replicas: assigned.replicas,
             version: assigned.version,
+            lost: false,
         };
         self.gates = Gates::open(assigned.paused);
         self.position_generation.0 += 1;
@@ -77,12 +80,9 @@ impl Route {
         if was_readable || !self.is_readable() {
             return;
         }
-        let (lease, now) = match self.state {
-            State::Parked | State::Leader | State::Forced { .. } => return,
-            State::Follower { hold, .. } => (hold.lease(), context.now),
-        };
-        let Some(lease) = lease else {
-            return self.not_yet("R44");
+        // On a refuge the wish of R44 was kept, and goes out now.
+        let (Some(lease), now) = (self.state.lease(), context.now) else {
+            return;
         };
         if lease.ask_at <= now {
             self.want_probe(Wish::Lease);

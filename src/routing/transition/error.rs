@@ -82,9 +82,6 @@ impl Route {
         context: Context<'_>,
     ) {
         let broker = stamp.broker;
-        if self.on_refuge() {
-            return self.not_yet("R45");
-        }
         match follower_answer(row.error) {
             FollowerAnswer::OutOfRange if in_position => {
                 self.on_follower_range(broker, row, context)
@@ -140,6 +137,9 @@ impl Route {
             self.timers
                 .set(Timer::Backoff, (context.now + delay).min(end));
             return;
+        }
+        if self.on_refuge() {
+            return self.cool_and_leave(broker, Fault::Slow, context);
         }
         let why = Why::NotYet(broker);
         let until = Until::At(context.now + self.settings.not_yet_hold);
@@ -221,12 +221,16 @@ impl Route {
         context: Context<'_>,
     ) {
         let mute = until.since(context.now);
+        if self.hedge.out.is_some_and(|(asked, _)| asked == broker) {
+            self.timers.postpone(Timer::Hedge, mute);
+        }
         if self.served.is_none_or(|(served, _)| served != broker) {
             return;
         }
-        if let Some(due) = self.timers.due(Timer::Flight) {
-            self.timers.set(Timer::Flight, due + mute);
+        for timer in OF_THE_SERVING_LINK {
+            self.timers.postpone(timer, mute);
         }
+        self.watch.postpone(mute);
         if let Some(since) = &mut self.retry.not_yet_since {
             *since = *since + mute;
         }
@@ -236,6 +240,15 @@ impl Route {
     }
 }
 
+/// What waits for an answer of the broker that serves.
+const OF_THE_SERVING_LINK: [Timer; 6] = [
+    Timer::Flight,
+    Timer::Trust,
+    Timer::Starve,
+    Timer::Quiet,
+    Timer::Stuck,
+    Timer::Grace,
+];
 /// 75 so often in a row at the leader: perhaps it is we who are wrong.
 const BEHIND_MAX: u8 = 3;
 /// -1 so often within the window: the follower cools.

@@ -26,13 +26,17 @@ impl Route {
         });
     }
 
-    /// Forced(cooldown): the leader serves while `broker` is left alone.
+    /// Forced(cooldown): the leader serves while `broker` is left alone. R45: a refuge is left for
+    /// somebody else.
     pub(in crate::routing) fn leave(
         &mut self,
         broker: BrokerId,
         cause: impl Into<Cause>,
         context: Context<'_>,
     ) {
+        if self.on_refuge() {
+            return self.flee(context);
+        }
         let until = self.cooldown_end(broker, context);
         self.change(Self::forced(Why::Cooldown(broker), until), cause, context);
     }

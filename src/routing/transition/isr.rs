@@ -70,7 +70,7 @@ impl Route {
     /// R6.
     fn on_isr_lost(&mut self, broker: BrokerId, context: Context<'_>) {
         if self.on_refuge() {
-            return self.not_yet("R45");
+            return self.flee(context);
         }
         match self.settings.isr {
             IsrPolicy::Advise => {}
@@ -84,9 +84,6 @@ impl Route {
 
     /// R7.
     fn on_follower_offline(&mut self, broker: BrokerId, context: Context<'_>) {
-        if self.on_refuge() {
-            return self.not_yet("R45");
-        }
         self.cool(broker, Fault::Transport, context);
         self.leave(broker, Reason::ReplicaOffline, context);
     }

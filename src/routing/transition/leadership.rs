@@ -7,8 +7,7 @@ use crate::routing::facts::Class;
 use crate::routing::input::Leadership;
 use crate::routing::output::Output;
 use crate::routing::route::{Context, Route};
-use crate::routing::stamp::Lane;
-use crate::routing::state::State;
+use crate::routing::state::{Position, State};
 use crate::routing::timer::Timer;
 
 impl Route {
@@ -17,6 +16,8 @@ impl Route {
         let old = self.cluster.leadership;
         let is_new = (new.leader, new.epoch) != (old.leader, old.epoch);
         self.cluster.leadership = new;
+        self.cluster.lost = false;
+        self.on_back();
         if is_new {
             self.note_rise(old, context.now);
         }
@@ -89,21 +90,24 @@ impl Route {
             State::Parked | State::Follower { .. } => {}
             State::Leader | State::Forced { .. } => {
                 if !self.serving_link_is_ready(context) {
-                    self.not_yet("R43");
-                    self.change(State::Parked, Reason::LeaderLost, context);
+                    self.lose_leader(context);
                 }
             }
         }
         self.emit(Output::Refresh(cluster::Reason::NotLeader));
     }
 
+    /// R43 at once: whoever may be read instead; else nobody, until R43 finds somebody.
+    fn lose_leader(&mut self, context: Context<'_>) {
+        let reads = self.position == Position::Ready && !self.gates.paused;
+        if !(reads && self.take_refuge(false, context)) {
+            self.change(State::Parked, Reason::LeaderLost, context);
+            self.cluster.lost = true;
+        }
+    }
+
     fn serving_link_is_ready(&self, context: Context<'_>) -> bool {
-        self.served.is_some_and(|(broker, lane)| {
-            let class = match lane {
-                Lane::Rack => Class::Rack,
-                Lane::NoRack | Lane::V10 => Class::NoRack,
-            };
-            context.brokers.is_ready(broker, class)
-        })
+        self.served
+            .is_some_and(|(broker, lane)| context.brokers.is_ready(broker, Class::of(lane)))
     }
 }

@@ -11,7 +11,6 @@ use crate::routing::hint::Source;
 use crate::routing::input::LinkChange;
 use crate::routing::output::Output;
 use crate::routing::route::{Awaits, Context, Route};
-use crate::routing::stamp::Lane;
 use crate::routing::state::{Probe, State, Until, Why, Wish};
 use crate::routing::timer::Timer;
 
@@ -32,10 +31,11 @@ impl Route {
             LinkChange::Ready => {}
             LinkChange::Lost | LinkChange::Failed => self.on_dial_failed(broker, class, context),
         }
+        self.on_haven_link(broker, class, change, context);
     }
 
     fn on_link_ready(&mut self, broker: BrokerId, class: Class, context: Context<'_>) {
-        if self.hints.overdue && self.leader() == Some(broker) {
+        if self.gauges.overdue && self.leader() == Some(broker) {
             return self.end_lease(context);
         }
         if class != Class::Rack {
@@ -81,20 +81,12 @@ impl Route {
 
     /// R28.
     fn on_link_lost(&mut self, broker: BrokerId, class: Class, context: Context<'_>) {
-        let Some((served, lane)) = self.served else {
-            return;
-        };
-        let carries = match lane {
-            Lane::Rack => Class::Rack,
-            Lane::NoRack | Lane::V10 => Class::NoRack,
-        };
-        if (served, carries) != (broker, class) {
+        if !self.is_served_by(broker, class) {
             return;
         }
         match self.state {
             State::Parked => return,
-            State::Leader | State::Forced { .. } => {}
-            State::Follower { .. } if self.on_refuge() => return self.not_yet("R45"),
+            State::Leader | State::Forced { .. } => self.dial_havens(context),
             State::Follower { .. } => self.cool_and_leave(broker, Fault::Transport, context),
         }
         self.emit(Output::Refresh(cluster::Reason::LinkLost));
@@ -158,8 +150,8 @@ impl Route {
         let until = self.cooldown_end(broker, context);
         match self.state {
             State::Parked => {}
-            State::Follower { .. } => self.renew(true, context),
-            State::Leader | State::Forced { .. } => {
+            State::Follower { .. } if !self.on_refuge() => self.renew(true, context),
+            State::Follower { .. } | State::Leader | State::Forced { .. } => {
                 let cause = Cause {
                     reason: Reason::Cooldown(Fault::Transport),
                     hint: Some(broker),
@@ -191,13 +183,12 @@ impl Route {
         match self.state {
             State::Parked | State::Leader => {}
             State::Follower { broker: read, .. } if read == broker => {
-                if self.on_refuge() {
-                    return self.not_yet("R45");
+                if !self.on_refuge() {
+                    self.emit(Output::Cooling {
+                        broker,
+                        fault: None,
+                    });
                 }
-                self.emit(Output::Cooling {
-                    broker,
-                    fault: None,
-                });
                 self.leave(broker, Reason::BreakerOpen, context);
             }
             State::Forced {

@@ -4,11 +4,15 @@
 mod assignment;
 mod error;
 mod follower;
+mod frozen;
+mod hedge;
 mod isr;
-mod later;
 mod leadership;
 mod link;
 mod position;
 mod probe;
+mod refuge;
 mod row;
+mod starve;
 mod timer;
+mod topic;

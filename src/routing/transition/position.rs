@@ -11,6 +11,7 @@ use crate::routing::route::{Context, Hints, Route};
 use crate::routing::stamp::{Role, Stamp};
 use crate::routing::state::{Position, Probe, State, Until, Why};
 use crate::routing::timer::{Timer, Timers};
+use crate::routing::watch::Watch;
 
 impl Route {
     /// Q: ask for an offset. What was fetched under the old one is void.
@@ -206,6 +207,7 @@ impl Route {
     }
 
     fn on_progress(&mut self, stamp: &Stamp, context: Context<'_>) {
+        self.raise_starving(false);
         self.retry.limit = self.settings.partition_bytes;
         self.retry.inside = 0;
         self.retry.omit_epoch = false;
@@ -259,6 +261,11 @@ impl Route {
 
     /// R41: nothing of this assignment may reach the next one.
     pub(in crate::routing) fn forget_everything(&mut self) {
+        self.raise_unreachable(false);
+        self.raise_starving(false);
+        self.candidate = None;
+        self.absence = None;
+        self.watch = Watch::default();
         self.pending = None;
         self.hints = Hints::default();
         self.ledger = Ledger::default();

@@ -50,6 +50,9 @@ impl Route {
             return self.on_probe_error(row.error, in_position, wish, context);
         }
         self.hints.probe_failures = 0;
+        if let (true, Some(absence)) = (self.on_refuge(), self.absence.as_deref_mut()) {
+            absence.leader_answered();
+        }
         self.marks.leader_told(row, context.now);
         self.marks.confirmed_at = Some(context.now);
         match row.preferred_read_replica {
@@ -73,16 +76,12 @@ impl Route {
     /// R17 to R19.
     fn on_probe_hint(&mut self, hint: BrokerId, context: Context<'_>) {
         match self.state {
-            State::Follower { broker, hold } if broker == hint && !self.policy_forbids() => {
-                match hold {
-                    Hold::Full(_) | Hold::Trial(_) => {
-                        self.count(Count::Hint("repeated"));
-                        self.marks.confirmed_at = Some(context.now);
-                        let vouched = self.in_isr_view(broker);
-                        self.renew(!vouched, context);
-                    }
-                    Hold::Refuge => self.not_yet("R44"),
-                }
+            // R44: a refuge that the leader recommends is one no more.
+            State::Follower { broker, .. } if broker == hint && !self.policy_forbids() => {
+                self.count(Count::Hint("repeated"));
+                let vouched = self.in_isr_view(broker);
+                self.renew(!vouched, context);
+                self.note_candidate();
             }
             State::Parked | State::Leader | State::Follower { .. } | State::Forced { .. } => {
                 self.take_hint(hint, Source::Probe, context);
@@ -139,9 +138,10 @@ impl Route {
         self.probe = Probe::None;
         match self.state {
             State::Parked | State::Leader => {}
+            // R44 asks again by its own clock.
             State::Follower {
                 hold: Hold::Refuge, ..
-            } => self.not_yet("R44"),
+            } => {}
             State::Follower {
                 hold: Hold::Full(_) | Hold::Trial(_),
                 ..

@@ -34,6 +34,9 @@ impl Route {
             Some(Gate::G4) => false,
             None => true,
         };
+        self.watch.heard(context.now);
+        self.trust(context);
+        self.drop_hedge("follower");
         let deferred = self.deferred.take();
         let before = self.generation;
         if row.error != ErrorCode::NONE {
@@ -42,10 +45,10 @@ impl Route {
             self.on_good_row(stamp, row, in_position, inconclusive, context);
         }
         // The change that waited for this answer; a fault in it does not undo what the leader said.
-        if let (Some(waiting), None) = (deferred, self.deferred)
+        if let (Some(waiting), None) = (deferred, &self.deferred)
             && (before == self.generation || waiting.state.follower() != Some(stamp.broker))
         {
-            self.carry_out(waiting, context);
+            self.carry_out(*waiting, context);
         }
     }
 
@@ -76,14 +79,24 @@ impl Route {
         self.retry.told = None;
         match stamp.role {
             Role::Leader => self.marks.leader_told(&row, context.now),
-            Role::Follower => self.marks.replica_told(&row, context.now),
+            Role::Follower => {
+                let isolation = self.settings.isolation;
+                let end = self.marks.replica_end(isolation);
+                self.marks.replica_told(&row, context.now);
+                if self.marks.replica_end(isolation) != end {
+                    self.watch.moved_at = context.now;
+                }
+            }
         }
         let hint = row.preferred_read_replica;
         let empty = row.records.is_empty();
         if let (Some(end), true) = (row.diverging_epoch, in_position) {
             return self.on_divergence(stamp, (end.epoch, end.end_offset), context);
         }
-        self.note_emptiness(stamp, empty && !inconclusive && in_position, context);
+        if in_position && !(empty && inconclusive) {
+            // A hint explains why no records came (F1); it is judged below.
+            self.note_emptiness(empty && hint.is_none(), context);
+        }
         if empty {
             self.note_caught_up();
         }
@@ -98,7 +111,7 @@ impl Route {
     }
 
     /// D.
-    fn deliver(&mut self, stamp: &Stamp, row: Row) {
+    pub(in crate::routing) fn deliver(&mut self, stamp: &Stamp, row: Row) {
         self.gates.unindexed = Some(*stamp);
         self.emit(Output::Deliver(Delivery {
             stamp: *stamp,
@@ -122,10 +135,12 @@ impl Route {
         }
         if !empty {
             self.hints.own = 0;
+            self.watch.starves = 0;
         }
         match (self.state, hint) {
             (State::Leader, None) => {
                 self.pending = None;
+                self.candidate = None;
                 self.hints.own = 0;
                 self.marks.confirmed_at = Some(context.now);
             }
@@ -170,37 +185,6 @@ impl Route {
             }
             (State::Follower { .. }, None)
             | (State::Parked | State::Leader | State::Forced { .. }, _) => {}
-        }
-    }
-
-    /// Watches for a broker that answers and gives nothing: R13 at the leader, R16 at a follower.
-    fn note_emptiness(&mut self, stamp: &Stamp, empty: bool, context: Context<'_>) {
-        let end = match stamp.role {
-            Role::Leader => self.marks.leader_hw,
-            Role::Follower => self.marks.replica_hw,
-        };
-        if !empty || end.is_none_or(|end| end <= self.fetch_end) {
-            self.retry.empty = None;
-            return;
-        }
-        let (since, count) = self.retry.empty.unwrap_or((context.now, 0));
-        let count = count.saturating_add(1);
-        self.retry.empty = Some((since, count));
-        let lasted = context.now.since(since) >= self.settings.starve;
-        if count < self.settings.starve_count && !lasted {
-            return;
-        }
-        self.retry.empty = None;
-        match (stamp.role, self.state) {
-            (Role::Leader, State::Leader | State::Forced { .. }) => {
-                if self.hints.seen || self.settings.rack_sent().is_some() {
-                    self.not_yet("R13");
-                }
-            }
-            (Role::Follower, State::Follower { .. }) if self.on_refuge() => self.not_yet("R45"),
-            (Role::Follower, State::Follower { .. }) => self.not_yet("R16"),
-            (Role::Leader, State::Parked | State::Follower { .. })
-            | (Role::Follower, State::Parked | State::Leader | State::Forced { .. }) => {}
         }
     }
 

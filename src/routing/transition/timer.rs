@@ -34,6 +34,16 @@ impl Route {
             Timer::Connect => self.on_connect_overdue(context),
             Timer::Refresh => self.on_refresh_due(context.now),
             Timer::Resume => self.on_hard_stop(context),
+            Timer::Refuge => self.ask_absent_leader(context),
+            Timer::Recheck => self.dial_havens(context),
+            // The end of this call judges the level anew.
+            Timer::Trust => {}
+            Timer::Hedge => self.on_hedge_patience_over(context),
+            Timer::Starve => self.on_rows_missed(context),
+            Timer::Quiet => self.on_rows_quiet(context),
+            Timer::Stuck => self.on_stuck_due(context),
+            Timer::Grace => self.on_grace_over(context),
+            Timer::Unreachable => self.raise_unreachable(true),
         }
     }
 
@@ -43,7 +53,6 @@ impl Route {
     fn on_hard_stop(&mut self, context: Context<'_>) {
         match self.state {
             State::Parked | State::Leader | State::Forced { .. } => {}
-            State::Follower { .. } if self.on_refuge() => self.not_yet("R45"),
             // A stopped partition asks first when it goes on (R39).
             State::Follower { .. } if !self.is_readable() => {}
             State::Follower { .. } => {
@@ -142,4 +151,4 @@ impl Route {
 }
 
 /// More deadlines than a route has timers cannot expire in one call.
-const EXPIRIES_MAX: usize = 16;
+const EXPIRIES_MAX: usize = 32;

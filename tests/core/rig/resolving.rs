@@ -41,6 +41,7 @@ impl Rig {
                 generation,
                 match what {
                     Resolve::Start => Question::Start,
+                    Resolve::Anew => Question::Reset(self.resolver.settings().reset),
                     Resolve::OutOfRange { offset, epoch } => Question::OutOfRange { offset, epoch },
                 },
             ),

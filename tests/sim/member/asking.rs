@@ -185,6 +185,10 @@ impl Member {
         let (generation, asking, question) = match *output {
             Output::Resolve { generation, what } => match what {
                 Resolve::Start => (generation, Asking::Start, Question::Start),
+                Resolve::Anew => {
+                    let question = Question::Reset(self.resolver.settings().reset);
+                    (generation, Asking::Start, question)
+                }
                 Resolve::OutOfRange { offset, epoch } => {
                     let question = Question::OutOfRange { offset, epoch };
                     (generation, Asking::Refused(offset), question)

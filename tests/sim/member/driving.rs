@@ -95,7 +95,12 @@ impl Member {
                 self.notes.push(Note::Halted { partition });
             }
             Event::CaughtUp { .. } => {}
-            Event::Truncated { .. } | Event::Refused { .. } | Event::LeaseOverdue(_) => {
+            Event::Truncated { .. }
+            | Event::Refused { .. }
+            | Event::LeaseOverdue(_)
+            | Event::LeaderUnreachable(_)
+            | Event::Starving(_)
+            | Event::TopicGone => {
                 self.tell(format_args!("{partition} {event:?}"));
             }
         }

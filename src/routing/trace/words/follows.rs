@@ -33,6 +33,10 @@ fn one(seen: Seen<'_>, output: &Output) -> Option<String> {
             ..
         } => "the coordinator is asked where to start".to_owned(),
         Output::Resolve {
+            what: Resolve::Anew,
+            ..
+        } => "the reset policy is asked where to start".to_owned(),
+        Output::Resolve {
             what: Resolve::OutOfRange { offset, .. },
             ..
         } => format!("the leader is asked about its bounds around offset {offset}"),
@@ -83,6 +87,11 @@ fn told(event: &Event) -> Option<String> {
         Event::Refused { code } => format!("refusal reported: {code}"),
         Event::LeaseOverdue(true) => "lease overdue, the leader is out of reach".to_owned(),
         Event::LeaseOverdue(false) => "lease no longer overdue".to_owned(),
+        Event::LeaderUnreachable(true) => "leader out of reach, nobody else may be read".to_owned(),
+        Event::LeaderUnreachable(false) => "leader no longer out of reach".to_owned(),
+        Event::Starving(true) => "starving: the leader gives nothing on any lane".to_owned(),
+        Event::Starving(false) => "no longer starving".to_owned(),
+        Event::TopicGone => "the end of the topic reported".to_owned(),
         Event::Truncated { .. } | Event::Halted => return None,
     })
 }
