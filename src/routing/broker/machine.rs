@@ -373,9 +373,15 @@ impl Broker {
             match action {
                 Action::Changed(view) => self.emit(Output::Breaker(view)),
                 Action::Permit(partition) => self.emit(Output::Permit(partition)),
-                Action::Dial if self.links.rack == LinkState::Ready => {
+                Action::Dial
+                    if self.links.rack == LinkState::Ready && !self.rack.vigil.is_silent() =>
+                {
                     let settings = Arc::clone(&self.settings);
                     self.breaker.reached(&settings, self.now);
+                }
+                // A silent connection proves nothing, and its end is as good as a failed dial.
+                Action::Dial if self.links.rack == LinkState::Ready => {
+                    self.emit(Output::Hangup(Class::Rack));
                 }
                 Action::Dial => self.dial(Class::Rack),
             }

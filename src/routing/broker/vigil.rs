@@ -27,6 +27,11 @@ pub(super) struct Vigil {
 }
 
 impl Vigil {
+    /// Whether the lane is silent.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silent
+    }
+
     /// A Fetch was written.
     pub(super) fn sent(&mut self, settings: &Settings, now: Moment) {
         self.answer = Some(now + settings.max_wait + settings.hedge);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::desk::{Desk, partition, rows};
 use crate::routing::broker::{Input, Output};
-use crate::routing::{Class, Lane};
+use crate::routing::{Breaker, Class, Fault, Lane};
 
 const SILENT: Output = Output::Silence {
     class: Class::Rack,
@@ -159,4 +159,41 @@ fn the_lanes_of_a_broker_are_silent_each_for_itself() {
     let mut desk = waiting();
     desk.say(lost(Class::NoRack));
     assert_eq!(desk.pass(2_500), [Output::Quiet(Class::Rack), SILENT]);
+}
+
+/// routing.md 9.2: a dial and one exchange, not a connection that merely stands.
+#[test]
+fn a_breaker_takes_no_silent_connection_for_a_broker_that_is_back() {
+    let mut desk = Desk::new();
+    for index in 0..3 {
+        desk.want(index, 0);
+    }
+    desk.sent();
+    desk.pass(2_500);
+    for index in 0..3 {
+        let (partition, lane) = (partition(index), Lane::Rack);
+        desk.say(Input::Withdraw {
+            partition: partition.clone(),
+            lane,
+        });
+        let fault = Some(Fault::Slow);
+        desk.say(Input::Cooling { partition, fault });
+    }
+    let opened = |outputs: &[Output]| {
+        let open = |output: &Output| matches!(output, Output::Breaker(Breaker::Open(_)));
+        outputs.iter().any(open)
+    };
+    assert!(opened(&desk.outputs()));
+    assert_eq!(desk.pass(1_000), [Output::Hangup(Class::Rack)]);
+    desk.say(lost(Class::Rack));
+    assert!(opened(&desk.outputs()), "that was its first dial");
+    assert_eq!(desk.pass(2_000), [Output::Dial(Class::Rack)]);
+    desk.say(ready(Class::Rack));
+    let outputs = desk.outputs();
+    assert!(
+        outputs.contains(&Output::Breaker(Breaker::Readmitting)),
+        "{outputs:?}"
+    );
+    let permits = |output: &&Output| matches!(output, Output::Permit(_));
+    assert_eq!(outputs.iter().filter(permits).count(), 1);
 }
