@@ -58,20 +58,20 @@ impl Plan {
         let brokers = i32::try_from(chance.within(3..6)).unwrap();
         let members = chance.within(2..4);
         let members = (0..members).map(|_| rack(&mut chance)).collect();
-        let heal_at = Moment::from_ms(chance.within(45_000..60_000));
+        let heal_at = Moment::from_ms(chance.within(40_000..55_000));
         Self {
             seed,
             brokers,
-            partitions: i32::try_from(chance.within(6..11)).unwrap(),
+            partitions: i32::try_from(chance.within(6..10)).unwrap(),
             replication: if chance.one_in(4) { 2 } else { 3 },
             members,
             assignor: chance.pick(&[Assignor::CooperativeSticky, Assignor::Range]),
             commit_interval: chance.millis(500..5_000),
-            pace: chance.millis(200..500),
+            pace: chance.millis(250..600),
             faults_from: Moment::from_ms(8_000),
             heal_at,
-            produce_until: heal_at + Duration::from_secs(25),
-            end: heal_at + Duration::from_secs(50),
+            produce_until: heal_at + Duration::from_secs(20),
+            end: heal_at + Duration::from_secs(42),
             fault_pause: chance.millis(800..4_000),
         }
     }

@@ -19,6 +19,7 @@ impl Member {
         let link = self.links.entry(broker);
         let link = link.or_insert_with(|| Broker::new(broker, Arc::clone(settings)));
         link.handle(input, draw, now);
+        self.stirred.insert(broker);
         match link.next_deadline() {
             Some(due) => self.link_due.insert(broker, due),
             None => self.link_due.remove(&broker),
@@ -34,8 +35,14 @@ impl Member {
     }
 
     pub(super) fn next_link_output(&mut self) -> Option<(BrokerId, broker::Output)> {
-        let mut links = self.links.iter_mut();
-        links.find_map(|(broker, link)| Some((*broker, link.poll_output()?)))
+        while let Some(broker) = self.stirred.first().copied() {
+            let link = self.links.get_mut(&broker);
+            if let Some(output) = link.and_then(Broker::poll_output) {
+                return Some((broker, output));
+            }
+            self.stirred.remove(&broker);
+        }
+        None
     }
 
     pub(super) fn on_link(&mut self, broker: BrokerId, output: broker::Output) {

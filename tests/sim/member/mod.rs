@@ -56,6 +56,8 @@ pub(crate) struct Member {
     snapshot: Arc<Snapshot>,
     links: BTreeMap<BrokerId, broker::Broker>,
     link_due: BTreeMap<BrokerId, Moment>,
+    /// Links that may have outputs.
+    stirred: BTreeSet<BrokerId>,
     probe_budget: broker::ProbeBudget,
     purposes: BTreeMap<u64, Purpose>,
     asked: BTreeMap<u64, Asked>,
@@ -140,6 +142,7 @@ impl Member {
             snapshot: Arc::default(),
             links: BTreeMap::new(),
             link_due: BTreeMap::new(),
+            stirred: BTreeSet::new(),
             probe_budget: broker::ProbeBudget::new(50.0, routing.lease_cap()),
             purposes: BTreeMap::new(),
             asked: BTreeMap::new(),
