@@ -30,6 +30,10 @@ impl Hedges {
     /// Forgets a question, waiting or running.
     pub(super) fn cancel(&mut self, partition: &TopicPartition) {
         self.waiting.remove(partition);
+        // Nobody waits for the connection any more; who asks next waits from then on.
+        if self.waiting.is_empty() {
+            self.patience = None;
+        }
         if let Some(flight) = &mut self.flight {
             flight.cancel(partition);
         }
@@ -115,7 +119,6 @@ impl Hedges {
 
     pub(super) fn next_deadline(&self) -> Option<Moment> {
         let flight = self.flight.as_ref().map(Flight::deadline);
-        let patience = self.patience.filter(|_| self.is_waiting());
-        flight.into_iter().chain(patience).min()
+        flight.into_iter().chain(self.patience).min()
     }
 }

@@ -82,6 +82,10 @@ impl Probes {
     /// Forgets a question, waiting or running.
     pub(super) fn cancel(&mut self, partition: &TopicPartition) {
         self.queue.shift_remove(partition);
+        // Nobody waits for the connection any more; who asks next waits from then on.
+        if self.queue.is_empty() {
+            self.patience = None;
+        }
         if let Some(flight) = &mut self.flight {
             flight.cancel(partition);
         }
@@ -150,10 +154,6 @@ impl Probes {
     /// There is no connection: questions wait for it no longer than for an answer. True once that
     /// time is over.
     pub(super) fn is_out_of_patience(&mut self, settings: &Settings, now: Moment) -> bool {
-        if self.queue.is_empty() {
-            self.patience = None;
-            return false;
-        }
         let due = *self.patience.get_or_insert(now + settings.probe_timeout);
         due <= now
     }

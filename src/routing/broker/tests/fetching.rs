@@ -347,3 +347,25 @@ fn an_answer_about_every_member_is_told_at_most_every_quarter_second() {
     desk.say(Input::Answered { ticket, response });
     assert!(!told(desk.outputs()), "others may have found no room");
 }
+
+#[test]
+fn a_probe_taken_back_before_it_left_leaves_no_deadline_behind() {
+    let mut desk = Desk::new();
+    desk.say(Input::LinkLost {
+        class: Class::Control,
+        idle: true,
+    });
+    let question = demand(0);
+    let partition = partition(0);
+    desk.say(Input::Probe {
+        partition: partition.clone(),
+        question,
+    });
+    desk.outputs();
+    desk.say(Input::CancelProbe { partition });
+    for _ in 0..10 {
+        desk.pass(1_000);
+    }
+    let due = desk.broker.next_deadline();
+    assert!(due.is_none_or(|due| due > desk.now), "{due:?} is past");
+}

@@ -154,6 +154,27 @@ fn hedges_dial_the_control_connection_and_do_not_wait_for_it_for_ever() {
 }
 
 #[test]
+fn a_hedge_taken_back_before_it_left_leaves_no_deadline_behind() {
+    let mut desk = Desk::new();
+    desk.say(Input::LinkLost {
+        class: Class::Control,
+        idle: true,
+    });
+    hedge(&mut desk, 0, 1);
+    desk.outputs();
+    let partition = partition(0);
+    desk.say(Input::CancelHedge { partition });
+    assert_eq!(desk.broker.next_deadline(), None);
+    desk.pass(1_500);
+    hedge(&mut desk, 1, 2);
+    assert_eq!(
+        failed(&desk.pass(1_500)),
+        [] as [i32; 0],
+        "it waits its own time"
+    );
+}
+
+#[test]
 fn hedges_fail_with_their_connection() {
     let mut desk = Desk::new();
     hedge(&mut desk, 0, 1);
