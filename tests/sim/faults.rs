@@ -213,6 +213,9 @@ impl World {
         let followers: Vec<BrokerId> = followers
             .filter(|broker| Some(*broker) != view.leader)
             .collect();
+        if followers.is_empty() {
+            return;
+        }
         let follower = self.chance.pick(&followers);
         if kind == Kind::SlowReplica {
             let delay = self.chance.millis(50..2_000);
@@ -308,7 +311,7 @@ impl World {
                 Rule::new(Effect::Throttle(until)).on(Api::Fetch)
             }
             Kind::Rows => {
-                let code = self.chance.pick(&[3, 5, 6, 9, 56, 74, 75, 78, 100, -1]);
+                let code = self.chance.pick(&[3, 5, 6, 9, 56, 75, 78, 100, -1]);
                 self.trail
                     .tell(format_args!("  code {code}, {times} times"));
                 Rule::error(code).on(Api::Fetch).of(at.clone())

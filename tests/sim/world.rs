@@ -161,9 +161,15 @@ impl World {
                 break;
             }
             self.steps_now += 1;
-            assert!(self.steps_now < 2_000, "members find no rest");
+            assert!(self.steps_now < 2_000, "no rest: {:#?}", self.dues());
         }
         self.hear();
+    }
+
+    /// What every living member is due for, to tell what keeps it busy.
+    fn dues(&self) -> Vec<String> {
+        let members = self.members.iter().flatten();
+        members.map(Member::dues).collect()
     }
 
     /// What the members did since.

@@ -286,6 +286,25 @@ impl Member {
         links.chain(routes).chain(machines).min()
     }
 
+    /// When each machine is due, in words.
+    pub(crate) fn dues(&self) -> String {
+        let routes = self.slots.iter().map(|(at, slot)| (at, slot.due));
+        format!(
+            "{}: links {:?}, net {:?}, routes {:?}, metadata {:?}, group {:?}, committer {:?}, \
+             resolver {:?}, host {:?}, pool {:?}",
+            self.name,
+            self.link_due,
+            self.net.due,
+            routes.collect::<Vec<_>>(),
+            self.metadata.next_deadline(),
+            self.group.next_deadline(),
+            self.committer.next_deadline(),
+            self.resolver.next_deadline(),
+            self.host.next_deadline(),
+            self.pool.next_alarm(),
+        )
+    }
+
     fn draw(&mut self) -> Draw {
         self.chance.draw()
     }
