@@ -166,7 +166,11 @@ impl Probes {
 
     pub(super) fn next_deadline(&self) -> Option<Moment> {
         let flight = self.flight.as_ref().map(Flight::deadline);
-        let stuck = self.queue.is_empty() || self.flight.is_some() || self.tokens >= 1.0;
+        // What waits for a connection waits for no token: none is earned meanwhile.
+        let stuck = self.queue.is_empty()
+            || self.flight.is_some()
+            || self.patience.is_some()
+            || self.tokens >= 1.0;
         let token = match (stuck, self.per_second > 0.0) {
             (true, _) => None,
             (false, true) => {

@@ -369,3 +369,25 @@ fn a_probe_taken_back_before_it_left_leaves_no_deadline_behind() {
     let due = desk.broker.next_deadline();
     assert!(due.is_none_or(|due| due > desk.now), "{due:?} is past");
 }
+
+#[test]
+fn a_probe_that_waits_for_its_connection_is_not_due_for_a_token() {
+    let mut desk = Desk::new();
+    desk.say(Input::ProbeShare(ProbeShare {
+        per_second: 1.0,
+        tokens: 0.0,
+    }));
+    desk.say(Input::LinkLost {
+        class: Class::Control,
+        idle: true,
+    });
+    desk.say(Input::Probe {
+        partition: partition(0),
+        question: demand(0),
+    });
+    for _ in 0..15 {
+        desk.pass(100);
+        let due = desk.broker.next_deadline();
+        assert!(due.is_none_or(|due| due > desk.now), "{due:?} is past");
+    }
+}
