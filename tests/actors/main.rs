@@ -11,6 +11,7 @@
 )]
 
 mod committing;
+mod cut;
 mod diagnosing;
 mod failing;
 mod handling;
