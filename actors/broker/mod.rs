@@ -19,6 +19,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 pub(crate) use links::Links;
 pub(crate) use messages::{Answer, Exchange, LinkLot};
+pub(crate) use ports::change_of;
 
 use self::exchange::Waiting;
 use super::directory::{Directory, Threads};

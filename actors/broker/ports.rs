@@ -325,8 +325,8 @@ fn link_of(state: StateName) -> Link {
     }
 }
 
-/// The change routes hear of; `None` for steps that none waits for, and for an idle close.
-fn change_of(from: StateName, to: StateName, reason: &Reason) -> Option<LinkChange> {
+/// The change that others hear of; `None` for steps that none waits for, and for an idle close.
+pub(crate) fn change_of(from: StateName, to: StateName, reason: &Reason) -> Option<LinkChange> {
     match (link_of(from), link_of(to)) {
         (Link::Dialling | Link::Down, Link::Ready) => Some(LinkChange::Ready),
         // A connection lost while nothing was in flight rests in Idle, as an unused one does.

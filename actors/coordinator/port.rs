@@ -7,10 +7,12 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::CoordinatorActor;
 use super::asking::answer_of;
-use crate::actors::broker::Answer;
+use crate::actors::broker::{Answer, change_of};
 use crate::actors::net::{IoInput, Net, Port, PortId, Said, target};
 use crate::cluster::Target;
+use crate::group;
 use crate::ids::{BrokerId, Moment};
+use crate::routing::LinkChange;
 use crate::wire::api::Endpoint;
 use crate::wire::{Class, DrainReason, Event, Input, Request, Token};
 
@@ -71,6 +73,8 @@ impl CoordinatorActor {
             let mut said = former.drain(DrainReason::AddressChanged);
             // Nobody will read the answers of what is in flight: every request ends here and now.
             said.extend(former.hang_up());
+            // Its end is no news: it was wanted.
+            said.retain(|said| matches!(said, Said::Completed(_)));
             self.port_said(said);
         }
     }
@@ -113,6 +117,12 @@ impl CoordinatorActor {
                 Said::Throttled(_) => {}
                 Said::Event(Event::Transition { from, to, reason }) => {
                     tracing::debug!(%from, %to, %reason, "coordinator connection");
+                    match change_of(from, to, &reason) {
+                        Some(LinkChange::Lost | LinkChange::Failed) => {
+                            self.owed.push_back(group::Input::CoordinatorLost);
+                        }
+                        Some(LinkChange::Ready) | None => {}
+                    }
                 }
                 Said::Event(event) => tracing::debug!(?event, "coordinator connection"),
             }

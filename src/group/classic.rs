@@ -151,6 +151,7 @@ impl ClassicMember {
             Input::Led(led) => self.on_led(led, facts),
             Input::StepDone(id) => self.queue.done(id, now),
             Input::CoordinatorMoved => self.forget_coordinator(),
+            Input::CoordinatorLost => self.lose_coordinator(facts),
             Input::Refused { generation, error } => self.on_refused(generation, error, facts),
             Input::Stop { until, reason } => self.stop(until, reason, facts),
             Input::Tick => self.on_tick(facts),

@@ -12,6 +12,8 @@ pub(super) struct Finder {
     pub(super) known: Option<Endpoint>,
     out: Option<Token>,
     failures: u32,
+    /// Connections in a row that brought no answer.
+    losses: u32,
 }
 
 impl ClassicMember {
@@ -21,6 +23,23 @@ impl ClassicMember {
         if self.finder.known.take().is_some() {
             self.push(Output::Coordinator(None));
         }
+    }
+
+    /// The coordinator cannot be reached. Until an election the others may still name the dead
+    /// broker, so the question is repeated no faster than a refused one.
+    pub(super) fn lose_coordinator(&mut self, facts: Facts<'_>) {
+        if self.finder.known.is_none() {
+            return;
+        }
+        self.forget_coordinator();
+        let delay = self.settings.retry.delay(self.finder.losses, facts.draw);
+        self.finder.losses = self.finder.losses.saturating_add(1);
+        self.set_timer(Timer::Find, facts.now + delay);
+    }
+
+    /// The coordinator answered.
+    pub(super) fn coordinator_answered(&mut self) {
+        self.finder.losses = 0;
     }
 
     /// Asks any broker for the coordinator, if one is needed and not known.

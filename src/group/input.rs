@@ -52,6 +52,9 @@ pub enum Input {
     /// Another machine was told by the coordinator's node that it is the coordinator no more, or
     /// lost it.
     CoordinatorMoved,
+    /// The coordinator connection ended, other than by being idle, or could not be opened: the
+    /// coordinator is looked for anew, less and less often until one answers.
+    CoordinatorLost,
     /// A commit or offset fetch sent with this generation was refused with a code that concerns the
     /// membership.
     Refused {

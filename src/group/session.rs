@@ -129,6 +129,7 @@ impl ClassicMember {
             return;
         }
         self.missed = 0;
+        self.coordinator_answered();
         match Verdict::of(error) {
             Verdict::Good => self.alive(facts),
             Verdict::Rejoin => {

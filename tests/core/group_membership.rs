@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nearside::embedded::{Api, Rule};
+use nearside::group;
 use nearside::ids::{BrokerId, Generation, GroupId, Offset};
 use nearside::wire::ErrorCode;
 
@@ -338,6 +339,31 @@ fn a_moved_coordinator_is_found_again_without_a_rebalance() {
     assert_eq!(lines(rig.log(node), "sent FindCoordinator").len(), 1);
     assert_eq!(lines(rig.log(node), "sent JoinGroup"), [""; 0]);
     assert_eq!(lines(rig.log(node), "lost"), [""; 0]);
+}
+
+#[test]
+fn a_lost_coordinator_is_looked_for_at_once_and_then_with_patience() {
+    let mut rig = Rig::new(2);
+    let node = rig.start(|_| {});
+    rig.run_for(SECOND);
+    rig.nodes[node].log.clear();
+    rig.tell_member(node, group::Input::CoordinatorLost);
+    rig.run_for(SECOND / 5);
+    assert_eq!(lines(rig.log(node), "sent FindCoordinator").len(), 1);
+    // The others go on naming the broker that cannot be reached.
+    for _ in 0..400 {
+        rig.tell_member(node, group::Input::CoordinatorLost);
+        rig.run_for(SECOND / 100);
+    }
+    let asked = lines(rig.log(node), "sent FindCoordinator").len();
+    assert!((5..=9).contains(&asked), "asked {asked} times in 4 s");
+    assert_eq!(lines(rig.log(node), "lost"), [""; 0]);
+    // A coordinator that answers ends the patience.
+    rig.run_for(SECOND * 5);
+    rig.nodes[node].log.clear();
+    rig.tell_member(node, group::Input::CoordinatorLost);
+    rig.run_for(SECOND / 5);
+    assert_eq!(lines(rig.log(node), "sent FindCoordinator").len(), 1);
 }
 
 /// runtime.md 18, 38 (the rejoin).
