@@ -58,7 +58,7 @@ impl Plan {
         let brokers = i32::try_from(chance.within(3..6)).unwrap();
         let members = chance.within(2..4);
         let members = (0..members).map(|_| rack(&mut chance)).collect();
-        let heal_at = Moment::from_ms(chance.within(40_000..55_000));
+        let heal_at = Moment::from_ms(chance.within(32_000..44_000));
         Self {
             seed,
             brokers,
@@ -68,10 +68,10 @@ impl Plan {
             assignor: chance.pick(&[Assignor::CooperativeSticky, Assignor::Range]),
             commit_interval: chance.millis(500..5_000),
             pace: chance.millis(250..600),
-            faults_from: Moment::from_ms(8_000),
+            faults_from: Moment::from_ms(6_000),
             heal_at,
-            produce_until: heal_at + Duration::from_secs(20),
-            end: heal_at + Duration::from_secs(42),
+            produce_until: heal_at + Duration::from_secs(16),
+            end: heal_at + Duration::from_secs(36),
             fault_pause: chance.millis(800..4_000),
         }
     }
