@@ -61,16 +61,22 @@ impl FaultPlan {
         if self.rules.is_empty() {
             return verdict;
         }
-        let needs_rack = self
-            .rules
-            .iter()
-            .any(|(_, rule)| rule.when.rack_present.is_some());
-        let rack = (needs_rack && call.api == Api::Fetch).then(|| names_rack(call, body));
+        let looks = |rule: &Rule| rule.when.rack_present.or(rule.when.in_session).is_some();
+        let needs_body = self.rules.iter().any(|(_, rule)| looks(rule));
+        let fetch = (needs_body && call.api == Api::Fetch)
+            .then(|| call.body::<FetchRequest>(&mut body.clone()))
+            .flatten();
+        let rack = fetch
+            .as_ref()
+            .is_some_and(|fetch| !fetch.rack_id.is_empty());
+        let session = fetch.as_ref().map(|fetch| fetch.session_epoch >= 0);
         for (_, rule) in &mut self.rules {
             let matches = rule.when.partition.is_none()
                 && rule
                     .when
-                    .matches(call.broker, call.api, rack.unwrap_or(false));
+                    .in_session
+                    .is_none_or(|only| session == Some(only))
+                && rule.when.matches(call.broker, call.api, rack);
             if !matches {
                 continue;
             }
@@ -253,9 +259,4 @@ impl When {
             && self.api.is_none_or(|only| only == api)
             && self.rack_present.is_none_or(|only| only == rack)
     }
-}
-
-fn names_rack(call: &Call, body: &Bytes) -> bool {
-    let request = call.body::<FetchRequest>(&mut body.clone());
-    request.is_some_and(|request| !request.rack_id.is_empty())
 }

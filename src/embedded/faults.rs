@@ -83,6 +83,14 @@ impl Rule {
         self
     }
 
+    /// Only for Fetches that open or continue a session (`true`), or only for those without one:
+    /// probes and hedges. For effects on whole requests.
+    #[must_use]
+    pub fn in_session(mut self, session: bool) -> Self {
+        self.when.in_session = Some(session);
+        self
+    }
+
     /// Only the next `count` times; a whole-request effect counts requests, others count rows.
     #[must_use]
     pub fn times(mut self, count: u32) -> Self {
@@ -98,6 +106,7 @@ pub(super) struct When {
     pub(super) api: Option<Api>,
     pub(super) partition: Option<TopicPartition>,
     pub(super) rack_present: Option<bool>,
+    pub(super) in_session: Option<bool>,
 }
 
 /// What a rule does.
@@ -157,6 +166,8 @@ pub struct RowFacts<'a> {
     pub version: i16,
     /// Whether the broker leads the partition.
     pub leader: bool,
+    /// Whether the answer is one of a session that may leave rows out.
+    pub incremental: bool,
 }
 
 /// Changes to one Fetch row. What is `None` stays as the broker would have answered.

@@ -49,6 +49,8 @@ pub(super) struct Partition {
     pub(super) epochs: Vec<(i32, i64)>,
     pub(super) producers: BTreeMap<i64, ProducerState>,
     pub(super) lag_check: bool,
+    /// Where a transaction began that nobody has ended.
+    pub(super) open_from: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +80,7 @@ impl Partition {
             epochs: vec![(0, 0)],
             producers: BTreeMap::new(),
             lag_check: false,
+            open_from: None,
         }
     }
 
@@ -115,6 +118,12 @@ impl Partition {
     pub(super) fn bounds(&self, broker: BrokerId) -> Option<(i64, i64)> {
         self.replica(broker)
             .map(|replica| (replica.high_watermark, replica.end))
+    }
+
+    /// The last stable offset below a high watermark.
+    pub(super) fn stable_below(&self, high_watermark: i64) -> i64 {
+        self.open_from
+            .map_or(high_watermark, |open| open.min(high_watermark))
     }
 
     /// The largest epoch at or below `epoch`, and where it ends (KIP-101); `None` if `epoch` is

@@ -35,3 +35,5 @@ mod routing_leader;
 mod routing_lease;
 mod routing_loops;
 mod routing_range;
+mod routing_refuge;
+mod routing_watchdog;

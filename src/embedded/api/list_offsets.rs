@@ -25,12 +25,13 @@ const EARLIEST_LOCAL: i64 = -4;
 const LATEST_TIERED: i64 = -5;
 
 pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: &ListOffsetsRequest) -> Reply {
+    let committed = request.isolation_level == 1;
     let mut topics = Vec::new();
     for topic in &request.topics {
         let mut rows = Vec::with_capacity(topic.partitions.len());
         for asked in &topic.partitions {
             let at = TopicPartition::new(topic.name.as_str(), asked.partition_index);
-            rows.push(row(cluster, call, &at, asked));
+            rows.push(row(cluster, call, &at, asked, committed));
         }
         topics.push(
             ListOffsetsTopicResponse::default()
@@ -47,6 +48,7 @@ fn row(
     call: &Call,
     at: &TopicPartition,
     asked: &ListOffsetsPartition,
+    committed: bool,
 ) -> ListOffsetsPartitionResponse {
     let row = ListOffsetsPartitionResponse::default()
         .with_partition_index(asked.partition_index)
@@ -63,7 +65,7 @@ fn row(
     }
     let partition = key.and_then(|key| cluster.topics.partition_mut(key));
     let found = partition.and_then(|partition| {
-        let (offset, timestamp) = find(partition, asked.timestamp)?;
+        let (offset, timestamp) = find(partition, asked.timestamp, committed)?;
         Some((offset, timestamp, partition.epoch_at(offset)))
     });
     let Some((offset, timestamp, epoch)) = found else {
@@ -99,8 +101,12 @@ pub(super) fn check_leader<'a>(
 }
 
 /// The offset and timestamp that answer `timestamp`.
-fn find(partition: &mut Partition, timestamp: i64) -> Option<(i64, i64)> {
-    let visible = partition.high_watermark();
+fn find(partition: &mut Partition, timestamp: i64, committed: bool) -> Option<(i64, i64)> {
+    let high_watermark = partition.high_watermark();
+    let visible = match committed {
+        true => partition.stable_below(high_watermark),
+        false => high_watermark,
+    };
     let log = &mut partition.log;
     let (entry, wanted) = match timestamp {
         LATEST => return Some((visible, -1)),

@@ -113,6 +113,24 @@ impl Cluster {
         self.wake_followers(key);
     }
 
+    /// Opens a transaction at an offset, or ends it: until then the last stable offset stays there.
+    ///
+    /// # Errors
+    ///
+    /// No such partition.
+    pub fn hold_stable(
+        &mut self,
+        at: &TopicPartition,
+        from: Option<Offset>,
+    ) -> Result<(), ControlError> {
+        let key = self.key(at)?;
+        if let Some(partition) = self.topics.partition_mut(key) {
+            partition.open_from = from.map(|from| from.0);
+        }
+        self.high_watermark_moved(key);
+        Ok(())
+    }
+
     /// Moves the log start, as retention or DeleteRecords would.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use super::replay::Tape;
 use crate::ids::{
     AssignmentEpoch, BrokerId, Draw, LeaderEpoch, MetadataVersion, Moment, Offset, TopicIncarnation,
 };
+use crate::invariants::routing::Step;
 use crate::routing::{
     Assigned, Brokers, Class, Demand, Event, Indexed, Input, Leadership, Link, LinkChange, Output,
     Reason, Route, Settings, State, Why,
@@ -79,8 +80,20 @@ impl Desk {
     pub(super) fn input(&mut self, input: Input) {
         let draw = Draw(self.now.0).split();
         let mut taken = self.tape.begin(&input, &self.brokers, (draw, self.now));
-        self.route.handle(input, &self.brokers, draw, self.now);
+        let before = self.route.clone();
+        self.route
+            .handle(input.clone(), &self.brokers, draw, self.now);
         self.said = std::iter::from_fn(|| self.route.poll_output()).collect();
+        let step = Step {
+            before: &before,
+            input: &input,
+            brokers: &self.brokers,
+            draw,
+            now: self.now,
+            outputs: &self.said,
+            after: &self.route,
+        };
+        assert_eq!(step.broken(), None, "{step:#?}");
         self.said.iter().for_each(|output| taken.gave(output));
         taken.end(&self.route);
         self.tape.lines.extend(taken.lines());

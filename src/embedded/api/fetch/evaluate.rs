@@ -100,7 +100,16 @@ fn evaluate_row(
     }
     let (high_watermark, end) = partition.bounds(broker).unwrap_or((0, 0));
     let log_start = partition.log.start();
-    let served = RowAnswer::served(order, high_watermark, log_start);
+    let stable = partition.stable_below(high_watermark);
+    let visible = if terms.committed {
+        stable
+    } else {
+        high_watermark
+    };
+    let served = RowAnswer {
+        last_stable_offset: stable,
+        ..RowAnswer::served(order, high_watermark, log_start)
+    };
     let asked = row.asked;
     if terms.version >= 11 && partition.is_leader(broker) {
         let hint = select::preferred(cluster, partition, terms.rack.as_ref(), asked.offset);
@@ -130,7 +139,7 @@ fn evaluate_row(
         .key
         .and_then(|key| cluster.topics.partition_mut(key))
         .map(|p| &mut p.log);
-    let records = log.map(|log| log.read(asked.offset, high_watermark, limit, first));
+    let records = log.map(|log| log.read(asked.offset, visible, limit, first));
     RowAnswer {
         records: records.unwrap_or_default(),
         ..served
@@ -173,6 +182,7 @@ fn edits(cluster: &mut Cluster, call: &Call, terms: &Terms, row: &Row) -> Vec<Ro
         rack: terms.rack.as_ref(),
         version: terms.version,
         leader,
+        incremental: terms.incremental,
     })
 }
 

@@ -34,6 +34,8 @@ use session::{Rows, Source, TopicRef};
 struct Terms {
     version: i16,
     rack: Option<Rack>,
+    /// Whether the consumer reads committed records only.
+    committed: bool,
     bytes_min: u64,
     bytes_max: u64,
     /// Whether unchanged rows may be left out of the answer.
@@ -102,6 +104,7 @@ pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: &FetchRequest)
     let terms = Terms {
         version: call.version,
         rack,
+        committed: request.isolation_level == 1,
         bytes_min: bytes(request.min_bytes),
         bytes_max: bytes(request.max_bytes).min(cap),
         incremental: context.incremental,
@@ -227,9 +230,13 @@ fn has_enough(
     let Some(partition) = cluster.topics.partition(key) else {
         return false;
     };
+    let committed = waiting.terms.committed;
     let limit = partition
         .bounds(broker)
-        .map_or(0, |(high_watermark, _)| high_watermark);
+        .map_or(0, |(high_watermark, _)| match committed {
+            true => partition.stable_below(high_watermark),
+            false => high_watermark,
+        });
     let bytes_max = u64::try_from(asked.bytes_max).unwrap_or(0);
     let bytes = partition.log.available(asked.offset, limit).min(bytes_max);
     waiting.ready.insert(key, bytes);

@@ -1,0 +1,371 @@
+//! Leaders out of reach: routing.md S6, S41 to S45.
+
+use std::time::Duration;
+
+use nearside::embedded::{Api, Effect, Link, RowEdit, Rule, Selector};
+use nearside::ids::{BrokerId, Moment, Offset, TopicPartition};
+use nearside::routing::{Class, Event, Hold, Position, State, Why};
+
+use crate::rig::many::partitions;
+use crate::rig::{ROUND_TRIP, Rig, partition};
+
+const B1: BrokerId = BrokerId(1);
+const B2: BrokerId = BrokerId(2);
+const B3: BrokerId = BrokerId(3);
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const TENTH: Duration = Duration::from_millis(100);
+const HEDGE: Duration = Duration::from_millis(2_500);
+
+fn refuge(rig: &Rig) -> Option<BrokerId> {
+    refuge_of(rig.reader().route.state())
+}
+
+fn refuge_of(state: &State) -> Option<BrokerId> {
+    match state {
+        State::Follower {
+            broker,
+            hold: Hold::Refuge,
+        } => Some(*broker),
+        _ => None,
+    }
+}
+
+/// Everything written was delivered once.
+fn check_complete(rig: &Rig) {
+    let end = rig.reader().route.fetch_end();
+    assert_eq!(rig.reader().delivered, (0..end.0).collect::<Vec<_>>());
+    let reset =
+        |said: &&Event| matches!(said, Event::PositionReset { .. } | Event::Truncated { .. });
+    assert_eq!(rig.reader().events.iter().filter(reset).count(), 0);
+}
+
+/// 3 leads at epoch 6, and is asked about our history before it is read.
+fn check_election(rig: &mut Rig) {
+    let fetches = rig.reading(3).len();
+    let asked = rig.seen(Api::OffsetForLeaderEpoch).len();
+    rig.cluster().move_leader(&partition(), B3).unwrap();
+    rig.preload(10);
+    rig.run_until(|rig| *rig.reader().route.state() == State::Leader);
+    rig.run_until(move |rig| rig.reading(3).len() > fetches);
+    let validated = rig.seen(Api::OffsetForLeaderEpoch);
+    assert!(validated.len() > asked);
+    assert_eq!(validated[asked].broker, B3);
+    let first = rig.reading(3)[fetches..].iter().find(|seen| {
+        let rows = &seen.fetch.as_ref().unwrap().rows;
+        rows.iter()
+            .any(|row| row.current_epoch.map(|epoch| epoch.0) == Some(6))
+    });
+    assert!(first.is_none_or(|fetch| validated[asked].at < fetch.at));
+    rig.run_for(SECOND);
+    check_complete(rig);
+}
+
+/// routing.md S6 (a)
+#[test]
+fn a_follower_is_read_on_while_its_leader_is_out_of_reach() {
+    let mut rig = Rig::new();
+    rig.follow();
+    let granted = rig.reader().route.state().lease().unwrap();
+    let changes = rig.reader().changes.len();
+    rig.cluster().set_link(B1, Link::Refused);
+    let start = rig.now;
+    rig.run_busy(MINUTE * 15, SECOND);
+
+    assert_eq!(
+        rig.reader().changes.len(),
+        changes,
+        "{:?}",
+        rig.reader().reasons()
+    );
+    assert_eq!(rig.follower(), Some(B2));
+    let gap = rig.reader().longest_gap(start, rig.now);
+    assert!(gap <= SECOND + ROUND_TRIP * 2, "records paused for {gap:?}");
+    let probes: Vec<Moment> = rig.reader().probes.iter().map(|(at, _)| *at).collect();
+    assert!(probes[0] >= granted.ask_at);
+    let pauses: Vec<u128> = probes
+        .windows(2)
+        .map(|pair| pair[1].since(pair[0]).as_millis())
+        .collect();
+    assert!((800..=3_700).contains(&pauses[0]), "{pauses:?}");
+    let late = &pauses[6..];
+    assert!(
+        late.iter().all(|pause| (24_000..=39_000).contains(pause)),
+        "{pauses:?}"
+    );
+    let overdue = rig.reader().events.contains(&Event::LeaseOverdue(true));
+    assert!(overdue && rig.now > granted.stop_at);
+    check_election(&mut rig);
+}
+
+/// routing.md S6 (b)
+#[test]
+fn while_follower_and_leader_are_out_a_third_replica_is_the_refuge() {
+    let mut rig = Rig::new();
+    rig.follow();
+    let edit = RowEdit {
+        error: Some(6),
+        at_once: true,
+        ..RowEdit::default()
+    };
+    rig.cluster().inject(Rule::row(edit).at(2).times(1));
+    rig.run_until(|rig| rig.reader().route.state().why() == Some(Why::Cooldown(B2)));
+    rig.cluster().set_link(B1, Link::Refused);
+    let cut = rig.now;
+    rig.preload(10);
+    rig.run_until(|rig| refuge(rig) == Some(B3));
+    assert!(rig.reader().route.is_cooling(B2, rig.now));
+    rig.run_until(|rig| rig.reader().delivered.len() == 1_010);
+    assert!(
+        rig.now.since(cut) <= Duration::from_millis(500),
+        "{:?}",
+        rig.now.since(cut)
+    );
+
+    rig.run_until(|rig| rig.follower() == Some(B2));
+    assert!(rig.now.since(cut) <= SECOND * 2, "{:?}", rig.now.since(cut));
+    let changes = rig.reader().changes.len();
+    rig.run_busy(MINUTE * 15, SECOND);
+    assert_eq!(rig.follower(), Some(B2));
+    assert_eq!(
+        rig.reader().changes.len(),
+        changes,
+        "{:?}",
+        rig.reader().reasons()
+    );
+    check_election(&mut rig);
+}
+
+/// A busy reader of leader 1 from which its packets vanish for a minute.
+fn cut_off(rack: Option<&str>) -> Rig {
+    let mut rig = Rig::with(|client| client.client_rack = rack.map(Into::into), |_| {});
+    rig.preload(1_000);
+    rig.assign();
+    rig.run_until(|rig| rig.reader().delivered.len() == 1_000);
+    rig.run_busy(SECOND, TENTH);
+    assert_eq!(*rig.reader().route.state(), State::Leader);
+    rig.cluster().set_link(B1, Link::Silent);
+    rig
+}
+
+/// routing.md S41
+#[test]
+fn a_client_cut_off_from_its_leader_reads_another_replica_meanwhile() {
+    for rack in [None, Some("a")] {
+        let mut rig = cut_off(rack);
+        let cut = rig.now;
+        let read = rig.reader().delivered.len();
+        rig.preload(1);
+        rig.run_until(move |rig| rig.reader().delivered.len() > read);
+        let paused = rig.now.since(cut);
+        assert!(
+            paused <= HEDGE + ROUND_TRIP * 2,
+            "{rack:?}: records paused for {paused:?}"
+        );
+        let flowing = rig.now;
+        rig.run_busy(MINUTE - paused, TENTH);
+        let gap = rig.reader().longest_gap(flowing, rig.now);
+        assert!(
+            gap <= TENTH + ROUND_TRIP * 2,
+            "{rack:?}: records paused for {gap:?}"
+        );
+        assert_eq!(rig.reader().reasons(), ["assigned", "refuge"]);
+        assert!([Some(B2), Some(B3)].contains(&refuge(&rig)));
+
+        rig.cluster().set_link(B1, Link::Open);
+        let probes = rig.reader().probes.len();
+        let back = rig.now;
+        while *rig.reader().route.state() != State::Leader {
+            rig.run_busy(TENTH, TENTH);
+            assert!(rig.now.since(back) < SECOND * 12);
+        }
+        rig.run_busy(SECOND * 20, TENTH);
+        assert!(rig.reader().probes.len() > probes, "asked before");
+        assert_eq!(
+            rig.reader().changes.len(),
+            3,
+            "{:?}",
+            rig.reader().reasons()
+        );
+        let gap = rig.reader().longest_gap(flowing, rig.now);
+        assert!(
+            gap <= TENTH + ROUND_TRIP * 4,
+            "{rack:?}: records paused for {gap:?}"
+        );
+        check_complete(&rig);
+    }
+}
+
+/// routing.md S42
+#[test]
+fn after_follower_and_leader_vanish_the_third_replica_serves_until_both_are_back() {
+    let mut rig = Rig::new();
+    rig.follow();
+    rig.cluster().set_link(B2, Link::Silent);
+    let cut = rig.now;
+    rig.preload(10);
+    rig.run_for(SECOND);
+    rig.cluster().set_link(B1, Link::Silent);
+    rig.run_until(|rig| refuge(rig) == Some(B3));
+    assert!(
+        rig.reader().route.is_cooling(B2, rig.now),
+        "it lost its hedge"
+    );
+    rig.run_until(|rig| rig.reader().delivered.len() == 1_010);
+    let paused = rig.now.since(cut);
+    let bound = HEDGE + Duration::from_millis(500) + ROUND_TRIP * 4;
+    assert!(paused <= bound, "records paused for {paused:?}");
+
+    rig.run_busy(SECOND * 3, TENTH);
+    rig.cluster().set_link(B1, Link::Open);
+    rig.cluster().set_link(B2, Link::Open);
+    let probes = rig.reader().probes.len();
+    let back = rig.now;
+    while rig.follower() != Some(B2) {
+        rig.run_busy(TENTH, TENTH);
+        assert!(rig.now.since(back) < MINUTE, "{:?}", rig.reader().reasons());
+    }
+    assert!(rig.reader().probes.len() > probes);
+    assert!(rig.now.since(cut) >= SECOND * 5, "its cooldown was kept");
+    rig.run_for(SECOND);
+    check_complete(&rig);
+}
+
+/// routing.md S43
+#[test]
+fn a_position_is_resolved_by_the_leader_or_not_at_all() {
+    let mut rig = Rig::with(|_| {}, |cluster| cluster.selector = Selector::LeaderOnly);
+    rig.preload(1_100);
+    rig.cluster()
+        .delete_records(&partition(), Offset(1_000))
+        .unwrap();
+    rig.assign_at(400);
+    rig.run_until(|rig| rig.reader().route.position() == Position::Resolving);
+    rig.cluster().set_link(B1, Link::Silent);
+    let mut told = 0;
+    for _ in 0..120 {
+        rig.run_busy(SECOND, SECOND);
+        told += rig.facts().unreachable.len();
+    }
+    assert!(told >= 60, "leader_unreachable for {told} s");
+    let fetches = [
+        rig.reading(2).len(),
+        rig.reading(3).len(),
+        rig.hedged(2).len(),
+    ];
+    assert_eq!(fetches, [0, 0, 0], "no fetch anywhere");
+    assert_eq!(rig.reader().route.position(), Position::Resolving);
+    assert!(rig.reader().delivered.is_empty());
+    for broker in [B2, B3] {
+        assert_eq!(rig.cluster().requests(broker, Api::ListOffsets), 0);
+    }
+
+    rig.cluster().set_link(B1, Link::Open);
+    rig.run_until(|rig| rig.reader().delivered.len() == 220);
+    assert!(rig.facts().unreachable.is_empty());
+    assert_eq!(rig.reader().delivered, (1_000..1_220).collect::<Vec<_>>());
+}
+
+/// routing.md S44
+#[test]
+fn the_partitions_of_a_vanished_leader_spread_over_the_others() {
+    const COUNT: i32 = 500;
+    let busy = || partitions(COUNT).step_by(25);
+    let mut rig = Rig::of(COUNT, |client| client.client_rack = None, |_| {});
+    rig.preload_each(partitions(COUNT));
+    rig.assign_all(COUNT);
+    rig.run_until(|rig| rig.count(|route| route.fetch_end() == Offset(1)) == COUNT as usize);
+    let run_busy = |rig: &mut Rig, time: Duration| {
+        let end = rig.now + time;
+        while rig.now < end {
+            rig.preload_each(busy());
+            rig.run_for(TENTH);
+        }
+    };
+    run_busy(&mut rig, SECOND * 2);
+    rig.cluster().set_link(B1, Link::Silent);
+    let at =
+        |rig: &Rig, broker: BrokerId| rig.count(|route| refuge_of(route.state()) == Some(broker));
+    let refuges = |rig: &Rig| at(rig, B2) + at(rig, B3);
+    let cut = rig.now;
+    while refuges(&rig) == 0 {
+        run_busy(&mut rig, TENTH);
+        assert!(rig.now.since(cut) < SECOND * 4);
+    }
+    let first = rig.now;
+    run_busy(&mut rig, SECOND);
+    assert_eq!(refuges(&rig), COUNT as usize, "all together");
+    let share = at(&rig, B2);
+    assert!(
+        (225..=275).contains(&share),
+        "{share} of {COUNT} at broker 2"
+    );
+    let asked = rig.seen(Api::Metadata);
+    let asked = asked
+        .iter()
+        .filter(|seen| seen.at >= cut && seen.at.since(first) <= SECOND);
+    assert!(asked.count() <= 1, "one refresh for all");
+
+    run_busy(&mut rig, SECOND * 10);
+    rig.cluster().set_link(B1, Link::Open);
+    while !(rig.is_ready(1, Class::Rack) && rig.is_ready(1, Class::Control)) {
+        run_busy(&mut rig, TENTH);
+        assert!(rig.now.since(cut) < MINUTE);
+    }
+    let ready = rig.now;
+    let home = |rig: &Rig| rig.count(|route| *route.state() == State::Leader);
+    while home(&rig) < COUNT as usize {
+        run_busy(&mut rig, TENTH);
+        let waited = rig.now.since(ready);
+        assert!(
+            waited <= SECOND * 12,
+            "{} back after {waited:?}",
+            home(&rig)
+        );
+    }
+    for partition in busy() {
+        check_partition(&rig, &partition, first);
+    }
+}
+
+fn check_partition(rig: &Rig, partition: &TopicPartition, since: Moment) {
+    let reader = &rig.readers[partition];
+    let end = reader.route.fetch_end();
+    assert_eq!(reader.delivered, (0..end.0).collect::<Vec<_>>());
+    let gap = reader.longest_gap(since, rig.now);
+    assert!(gap <= TENTH * 2, "{partition} paused for {gap:?}");
+}
+
+/// routing.md S45
+#[test]
+fn a_leader_that_answers_probes_alone_is_returned_to_less_and_less() {
+    let mut rig = cut_off(None);
+    rig.preload(1);
+    rig.run_until(|rig| refuge(rig).is_some());
+    let stalls = Rule::new(Effect::Swallow)
+        .on(Api::Fetch)
+        .at(1)
+        .in_session(true);
+    rig.cluster().inject(stalls);
+    rig.cluster().set_link(B1, Link::Open);
+    let start = rig.now;
+    rig.run_busy(MINUTE * 10, TENTH);
+
+    let returns: Vec<Moment> = rig
+        .reader()
+        .changes
+        .iter()
+        .filter(|change| change.to.state == "leader" && change.at > start)
+        .map(|change| change.at)
+        .collect();
+    assert!((4..=8).contains(&returns.len()), "{returns:?}");
+    let pauses: Vec<Duration> = returns
+        .windows(2)
+        .map(|pair| pair[1].since(pair[0]))
+        .collect();
+    let rarer = |pair: &[Duration]| pair[1] > pair[0] || pair[1] >= SECOND * 300;
+    assert!(pauses.windows(2).all(rarer), "{pauses:?}");
+    let gap = rig.reader().longest_gap(start, rig.now);
+    assert!(gap <= HEDGE + TENTH * 2, "records paused for {gap:?}");
+    check_complete(&rig);
+}
