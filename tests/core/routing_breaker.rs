@@ -12,6 +12,7 @@ use crate::rig::many::partitions;
 
 const B2: BrokerId = BrokerId(2);
 const COUNT: i32 = 500;
+const ALL: usize = 500;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Every twenty-fifth partition is written to all the time.
@@ -48,7 +49,7 @@ fn five_hundred_partitions_leave_a_broker_together_and_come_back_in_turn() {
     let mut rig = Rig::of(COUNT, |_| {}, |_| {});
     rig.preload_each(partitions(COUNT));
     rig.assign_all(COUNT);
-    rig.run_until(|rig| on_two(rig) == COUNT as usize);
+    rig.run_until(|rig| on_two(rig) == ALL);
     run_busy(&mut rig, Duration::from_secs(2));
 
     let killed = rig.now;
@@ -56,7 +57,7 @@ fn five_hundred_partitions_leave_a_broker_together_and_come_back_in_turn() {
     rig.cluster().kill(B2);
     run_busy(&mut rig, SECOND);
     let forced = rig.count(|route| matches!(route.state(), State::Forced { .. }));
-    assert_eq!(forced, COUNT as usize, "all within a second");
+    assert_eq!(forced, ALL, "all within a second");
     assert!(
         matches!(rig.breaker(2), Breaker::Open(_)),
         "{:?}",
@@ -81,7 +82,7 @@ fn five_hundred_partitions_leave_a_broker_together_and_come_back_in_turn() {
     }
     let ready = rig.now;
     let mut permits = rig.permits;
-    while on_two(&rig) < COUNT as usize {
+    while on_two(&rig) < ALL {
         run_busy(&mut rig, SECOND);
         assert!(
             rig.permits - permits <= 50,
@@ -96,7 +97,7 @@ fn five_hundred_partitions_leave_a_broker_together_and_come_back_in_turn() {
             on_two(&rig)
         );
     }
-    assert_eq!(permits, COUNT as usize);
+    assert_eq!(permits, ALL);
     assert!(
         peak(rig.probed(1), ready) <= 50,
         "{} probes",

@@ -174,10 +174,15 @@ fn a_client_cut_off_from_its_leader_reads_another_replica_meanwhile() {
 
         rig.cluster().set_link(B1, Link::Open);
         let probes = rig.reader().probes.len();
-        let back = rig.now;
+        while !rig.is_ready(1, Class::Control) {
+            rig.run_busy(TENTH, TENTH);
+            assert!(rig.now.since(cut) < MINUTE * 3);
+        }
+        let ready = rig.now;
         while *rig.reader().route.state() != State::Leader {
             rig.run_busy(TENTH, TENTH);
-            assert!(rig.now.since(back) < SECOND * 12);
+            let waited = rig.now.since(ready);
+            assert!(waited <= SECOND * 12, "{:?}", rig.reader().reasons());
         }
         rig.run_busy(SECOND * 20, TENTH);
         assert!(rig.reader().probes.len() > probes, "asked before");
@@ -219,13 +224,11 @@ fn after_follower_and_leader_vanish_the_third_replica_serves_until_both_are_back
     rig.run_busy(SECOND * 3, TENTH);
     rig.cluster().set_link(B1, Link::Open);
     rig.cluster().set_link(B2, Link::Open);
-    let probes = rig.reader().probes.len();
     let back = rig.now;
     while rig.follower() != Some(B2) {
         rig.run_busy(TENTH, TENTH);
         assert!(rig.now.since(back) < MINUTE, "{:?}", rig.reader().reasons());
     }
-    assert!(rig.reader().probes.len() > probes);
     assert!(rig.now.since(cut) >= SECOND * 5, "its cooldown was kept");
     rig.run_for(SECOND);
     check_complete(&rig);
@@ -247,7 +250,7 @@ fn a_position_is_resolved_by_the_leader_or_not_at_all() {
         rig.run_busy(SECOND, SECOND);
         told += rig.facts().unreachable.len();
     }
-    assert!(told >= 60, "leader_unreachable for {told} s");
+    assert!(told >= 115, "leader_unreachable for {told} s");
     let fetches = [
         rig.reading(2).len(),
         rig.reading(3).len(),
@@ -270,11 +273,12 @@ fn a_position_is_resolved_by_the_leader_or_not_at_all() {
 #[test]
 fn the_partitions_of_a_vanished_leader_spread_over_the_others() {
     const COUNT: i32 = 500;
+    const ALL: usize = 500;
     let busy = || partitions(COUNT).step_by(25);
     let mut rig = Rig::of(COUNT, |client| client.client_rack = None, |_| {});
     rig.preload_each(partitions(COUNT));
     rig.assign_all(COUNT);
-    rig.run_until(|rig| rig.count(|route| route.fetch_end() == Offset(1)) == COUNT as usize);
+    rig.run_until(|rig| rig.count(|route| route.fetch_end() == Offset(1)) == ALL);
     let run_busy = |rig: &mut Rig, time: Duration| {
         let end = rig.now + time;
         while rig.now < end {
@@ -294,7 +298,7 @@ fn the_partitions_of_a_vanished_leader_spread_over_the_others() {
     }
     let first = rig.now;
     run_busy(&mut rig, SECOND);
-    assert_eq!(refuges(&rig), COUNT as usize, "all together");
+    assert_eq!(refuges(&rig), ALL, "all together");
     let share = at(&rig, B2);
     assert!(
         (225..=275).contains(&share),
@@ -314,7 +318,7 @@ fn the_partitions_of_a_vanished_leader_spread_over_the_others() {
     }
     let ready = rig.now;
     let home = |rig: &Rig| rig.count(|route| *route.state() == State::Leader);
-    while home(&rig) < COUNT as usize {
+    while home(&rig) < ALL {
         run_busy(&mut rig, TENTH);
         let waited = rig.now.since(ready);
         assert!(

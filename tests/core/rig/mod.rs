@@ -120,7 +120,10 @@ impl Rig {
             cluster,
             metadata: Metadata::new(cluster::Settings::default(), bootstrap),
             resolver: Resolver::new(resolve::Settings::new(None)),
-            sampler: Sampler::new(sampler::Settings::default()),
+            sampler: Sampler::new(sampler::Settings {
+                isolation: settings.isolation,
+                ..sampler::Settings::default()
+            }),
             asking: BTreeMap::new(),
             end: None,
             brokers: Brokers::new(),

@@ -23,10 +23,13 @@ impl Rig {
         let reading = bytes
             .iter()
             .filter(|(_, traffic, _)| matches!(traffic, Traffic::Lane(_)));
+        let readers = self.readers.iter();
+        let cut_off = readers.filter(|(_, reader)| reader.route.health().leader_unreachable);
         Facts {
             brokers: brokers.collect(),
             received: self.zones(bytes.iter()),
             read: self.zones(reading),
+            unreachable: cut_off.map(|(partition, _)| partition.clone()).collect(),
             partitions: self.readers.len(),
             ..Facts::default()
         }
