@@ -56,3 +56,16 @@ fn inputs_of_an_unassigned_route_do_nothing() {
         assert_eq!(*desk.route.state(), State::Parked);
     }
 }
+
+#[test]
+fn r41_a_revoked_partition_looks_for_no_leader_any_more() {
+    let mut desk = Desk::new();
+    desk.isr(&[1]);
+    desk.brokers
+        .entry(B1)
+        .set_link(Class::Rack, crate::routing::Link::Down);
+    desk.input(Input::LeaderLost);
+    desk.input(Input::Revoked);
+    assert_eq!(desk.route.next_deadline(), None);
+    assert!(!desk.route.alert && !desk.route.gauges.unreachable);
+}

@@ -261,6 +261,7 @@ impl Route {
 
     /// R41: nothing of this assignment may reach the next one.
     pub(in crate::routing) fn forget_everything(&mut self) {
+        self.cluster.lost = false;
         self.raise_unreachable(false);
         self.raise_starving(false);
         self.candidate = None;
