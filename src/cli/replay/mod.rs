@@ -107,9 +107,12 @@ fn replay(options: &ReplayOptions, out: &mut dyn Write) -> Result<(), Stop> {
     for (index, text) in BufReader::new(file).lines().enumerate() {
         let last = index + 1;
         let at = |error: &dyn std::fmt::Display| Failure::usage(format!("{name}:{last}: {error}"));
-        let text = text.map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidData => at(&"not text, so not a route trace"),
-            _ => unreadable(&error),
+        let text = text.map_err(|error| {
+            if error.kind() == io::ErrorKind::InvalidData {
+                at(&"not text, so not a route trace")
+            } else {
+                unreadable(&error)
+            }
         })?;
         let line = Line::decode(&text).map_err(|error| at(&error))?;
         match (&mut player, line) {

@@ -248,7 +248,7 @@ fn lines_out_of_place_are_refused() {
         steps: 1,
         dropped: 0,
     };
-    let short = lines().into_iter().chain([end.clone()]).collect();
+    let short = lines().into_iter().chain([end]).collect();
     assert!(matches!(
         play(short),
         Some(PlayError::Missing { told: 1, .. })

@@ -88,7 +88,7 @@ impl Line {
     /// Never for a line that a machine took part in; JSON has no place for a jitter that is not a
     /// number.
     pub fn encode(&self) -> Result<String, LineError> {
-        serde_json::to_string(self).map_err(LineError::of)
+        serde_json::to_string(self).map_err(|error| LineError::of(&error))
     }
 
     /// Reads a line.
@@ -96,7 +96,7 @@ impl Line {
     /// # Errors
     /// If it is no line of a trace of this version, or was cut.
     pub fn decode(text: &str) -> Result<Self, LineError> {
-        serde_json::from_str(text).map_err(LineError::of)
+        serde_json::from_str(text).map_err(|error| LineError::of(&error))
     }
 }
 
@@ -110,7 +110,7 @@ pub enum LineError {
 }
 
 impl LineError {
-    fn of(error: serde_json::Error) -> Self {
+    fn of(error: &serde_json::Error) -> Self {
         if error.is_eof() {
             Self::Cut
         } else {

@@ -37,11 +37,11 @@ impl Rig {
 
     /// Record bytes received: from whom, over what, how many.
     pub(crate) fn received(&self) -> Vec<(BrokerId, Traffic, u64)> {
-        let bytes = |(broker, count): &(BrokerId, Count)| match count {
-            Count::Bytes { traffic, bytes } => {
-                Some((*broker, *traffic, u64::try_from(*bytes).unwrap()))
-            }
-            _ => None,
+        let bytes = |(broker, count): &(BrokerId, Count)| {
+            let Count::Bytes { traffic, bytes } = count else {
+                return None;
+            };
+            Some((*broker, *traffic, u64::try_from(*bytes).unwrap()))
         };
         self.link_counts.iter().filter_map(bytes).collect()
     }
