@@ -61,9 +61,10 @@ impl MetadataActor {
     fn tell_shares(&self, shares: Vec<(BrokerId, ProbeShare)>) {
         for (broker, share) in shares {
             let lot = LinkLot::Asks(vec![broker::Input::ProbeShare(share)]);
-            let link = self.links.directory.link(Target::Broker(broker));
-            // A link that misses its share asks again.
-            drop(link.map(|link| link.try_send(lot)));
+            if let Some(link) = self.links.directory.link(Target::Broker(broker)) {
+                // A link that misses its share asks again.
+                drop(link.try_send(lot));
+            }
         }
     }
 

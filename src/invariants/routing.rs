@@ -77,6 +77,10 @@ pub fn delivery_advances(last: Option<Offset>, next: Offset) -> bool {
 }
 
 /// I11: offsets and epochs are asked of leaders, as far as `view` knows them.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "two requests are for leaders only"
+)]
 pub fn asks_leaders_only(request: &Request, to: BrokerId, view: &dyn LeaderView) -> bool {
     let leads = |topic: &TopicName, partition: PartitionIndex| {
         let at = TopicPartition {

@@ -1,5 +1,10 @@
 //! What one input may do to a route: the invariants that compare before and after.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "an invariant names the few inputs and outputs it binds"
+)]
+
 use crate::ids::{Draw, Moment};
 use crate::routing::{
     Brokers, Event, Gate, Input, Output, Reason, Role, Route, RoutingChange, Stamp,

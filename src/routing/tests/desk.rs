@@ -80,13 +80,12 @@ impl Desk {
     pub(super) fn input(&mut self, input: Input) {
         let draw = Draw(self.now.0).split();
         let mut taken = self.tape.begin(&input, &self.brokers, (draw, self.now));
-        let before = self.route.clone();
-        self.route
-            .handle(input.clone(), &self.brokers, draw, self.now);
+        let (before, given) = (self.route.clone(), input.clone());
+        self.route.handle(input, &self.brokers, draw, self.now);
         self.said = std::iter::from_fn(|| self.route.poll_output()).collect();
         let step = Step {
             before: &before,
-            input: &input,
+            input: &given,
             brokers: &self.brokers,
             draw,
             now: self.now,
