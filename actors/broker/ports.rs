@@ -291,9 +291,11 @@ impl BrokerLink {
     }
 
     fn publish_control(&mut self) {
-        let state = match self.control {
-            LinkState::Ready if !self.silent.is_empty() => LinkState::Silent,
-            state => state,
+        let owes = self.control == LinkState::Ready && !self.silent.is_empty();
+        let state = if owes {
+            LinkState::Silent
+        } else {
+            self.control
         };
         if state == LinkState::Ready {
             self.ready.insert(self.target);
