@@ -64,8 +64,17 @@ impl Step<'_> {
         match stamp.check(&self.before.current()) {
             None | Some(Gate::G4) => true,
             Some(Gate::G1 | Gate::G2 | Gate::G3) => {
-                let counts = |output: &Output| matches!(output, Output::Count(_));
-                self.outputs.iter().all(counts) && self.is_same()
+                // A late row still uses up the demand it answers, which may then be withdrawn.
+                let upkeep = |output: &Output| {
+                    matches!(
+                        output,
+                        Output::Count(_)
+                            | Output::Want(_)
+                            | Output::Withdraw { .. }
+                            | Output::Drain { .. }
+                    )
+                };
+                self.outputs.iter().all(upkeep) && self.is_same()
             }
         }
     }

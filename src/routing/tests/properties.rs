@@ -343,7 +343,7 @@ fn row(kind: &Answer) -> Row {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn no_sequence_of_inputs_breaks_an_invariant(
