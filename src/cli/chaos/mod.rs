@@ -1,4 +1,4 @@
-//! `nearside chaos`: a group on a real Kafka under every fault there is a way to make, and a report.
+//! `nearside chaos`: a group on a real Kafka under every fault we can make, and a report.
 //!
 //! Five brokers in three racks, a fleet member in each rack, a writer that numbers its records and
 //! never stops. One fault after the other; after each the run waits until everything is as before.

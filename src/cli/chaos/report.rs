@@ -126,8 +126,8 @@ impl Report {
         writeln!(
             f,
             "\nThe worst partition each. Without a leader nobody can write, so the third column \
-             holds elections too; the fourth counts from the acknowledgement of each record. *Home* \
-             is every partition read in its reader's rack again.\n"
+             holds elections too; the fourth counts from the acknowledgement of each record. \
+             *Home* is every partition read in its reader's rack again.\n"
         )
     }
 

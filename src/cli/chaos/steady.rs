@@ -93,7 +93,7 @@ impl fmt::Display for Traffic {
         writeln!(
             f,
             "{} records in {} s, three members in three racks\n\n\
-             | broker | same zone | other zones, probes | other zones, else | the broker's count |\n\
+             | broker | same zone | other zones, probes | other zones, else | broker's count |\n\
              |---|---|---|---|---|",
             self.records,
             self.lasted.as_secs()

@@ -1,3 +1,5 @@
+//! The producing client against embedded brokers.
+
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;

@@ -1,3 +1,5 @@
+//! What a client finds at a proxied port under each fault.
+
 use std::io::{self, Read, Write};
 
 use super::super::wait::now;
