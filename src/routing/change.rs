@@ -94,6 +94,10 @@ impl Route {
                 self.change(state, cause, context);
             }
         }
+        if cause.reason == Reason::IsrLost {
+            // A probe that had not answered yet ended with the route it was asked from.
+            self.want_probe(Wish::Isr);
+        }
     }
 
     /// I5, I6 and the breaker, of a follower about to be read.
@@ -215,7 +219,7 @@ impl Route {
 
     /// While a replica cools and another one of our rack is in sync, the leader may recommend that
     /// one: asked at once, then now and then.
-    fn seek_alternative(&mut self, why: Why, context: Context<'_>) {
+    pub(super) fn seek_alternative(&mut self, why: Why, context: Context<'_>) {
         if let Why::Cooldown(cooling) = why
             && self.has_alternative(cooling, context)
         {

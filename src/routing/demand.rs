@@ -7,7 +7,7 @@
 use super::output::{Demand, Output};
 use super::route::{Awaits, Context, Route};
 use super::stamp::{Kind, Lane, Role};
-use super::state::{Position, Probe, State};
+use super::state::{Position, Probe, State, Until, Wish};
 use super::timer::Timer;
 use crate::ids::BrokerId;
 use crate::invariants;
@@ -68,11 +68,13 @@ impl Route {
     pub(super) fn settle(&mut self, context: Context<'_>) {
         self.leave_legacy(context);
         self.recall_stale_hedge();
+        self.stop_waiting(context);
         self.judge_silence(context);
         match self.desired() {
             Ok(demand) => self.want(demand),
             Err(block) => self.release(block),
         }
+        self.keep_asking();
         self.send_probe(context);
         self.watch_rows(context);
         self.watch_end(context);
@@ -165,6 +167,31 @@ impl Route {
             self.emit(Output::Withdraw { broker, lane });
         }
         self.registered = Registered::None;
+    }
+
+    /// A change waits for the row in flight no longer once that row can be of no use.
+    fn stop_waiting(&mut self, context: Context<'_>) {
+        let useful = match self.registered {
+            Registered::Standing(demand) | Registered::Draining(demand) => {
+                demand.stamp.position == self.position_generation
+            }
+            Registered::None | Registered::Consumed(..) => false,
+        };
+        if !useful {
+            self.apply_deferred(context);
+        }
+    }
+
+    /// A hold that only a probe can end has one, whatever became of the last.
+    fn keep_asking(&mut self) {
+        let decided = self.pending.is_some() || self.deferred.is_some();
+        match self.state {
+            State::Forced {
+                until: Until::Probe,
+                ..
+            } if !decided => self.want_probe(Wish::HoldEnded),
+            State::Forced { .. } | State::Parked | State::Leader | State::Follower { .. } => {}
+        }
     }
 
     fn send_probe(&mut self, context: Context<'_>) {

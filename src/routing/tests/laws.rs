@@ -196,7 +196,8 @@ fn silence_is_escaped_if_it_can_be(after: &Desk) {
         State::Parked => route.cluster.lost,
         State::Follower { .. } => false,
     };
-    if waits && route.position() == Position::Ready && !route.gates.paused {
+    let reads = !route.gates.paused && !route.gates.fenced;
+    if waits && reads && route.position() == Position::Ready {
         let context = Context {
             brokers: &after.brokers,
             draw: Draw(0),

@@ -16,3 +16,4 @@ mod samples;
 mod steps;
 mod topics;
 mod watchdogs;
+mod wishes;

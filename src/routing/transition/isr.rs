@@ -9,6 +9,7 @@ use crate::routing::hint::Source;
 use crate::routing::route::{Awaits, Context, Pending, Route};
 use crate::routing::settings::IsrPolicy;
 use crate::routing::state::{State, Until, Why, Wish};
+use crate::routing::timer::Timer;
 
 impl Route {
     /// R5, R6.
@@ -63,7 +64,12 @@ impl Route {
                 }
                 None => self.want_probe(Wish::Isr),
             },
-            State::Forced { .. } => self.drop_pending_outsider(),
+            State::Forced { why, .. } => {
+                self.drop_pending_outsider();
+                if !self.timers.is_set(Timer::Alternative) {
+                    self.seek_alternative(why, context);
+                }
+            }
         }
     }
 

@@ -240,11 +240,12 @@ impl Route {
         }
     }
 
-    /// R46: the no-rack lane of our leader goes on at another version.
+    /// R46: the no-rack lane of our leader goes on at another version. A change that waits for the
+    /// fetch in flight will see to the lane by itself.
     pub(in crate::routing) fn on_lane_changed(&mut self, broker: BrokerId, context: Context<'_>) {
         match self.state {
             State::Parked | State::Leader | State::Follower { .. } => {}
-            State::Forced { .. } if self.leader() == Some(broker) => {
+            State::Forced { .. } if self.leader() == Some(broker) && self.deferred.is_none() => {
                 let reason = match context.brokers.is_v10(broker) {
                     true => Reason::LaneV10,
                     false => Reason::LaneRestored,

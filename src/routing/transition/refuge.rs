@@ -1,7 +1,7 @@
 //! R43 to R45: no outage while any in-sync replica can be reached (routing.md 8.4).
 
 use crate::cluster;
-use crate::ids::BrokerId;
+use crate::ids::{BrokerId, Moment};
 use crate::routing::cooldown::Fault;
 use crate::routing::event::{Event, Reason};
 use crate::routing::facts::Class;
@@ -41,7 +41,7 @@ impl Route {
     /// R43, R45 and the level of R29: silence of whoever serves, and who may serve instead. Judged
     /// at the end of every call, since any input may have changed the answer.
     pub(in crate::routing) fn judge_silence(&mut self, context: Context<'_>) {
-        let reads = self.position == Position::Ready && !self.gates.paused;
+        let reads = self.position == Position::Ready && !self.gates.paused && !self.gates.fenced;
         match self.state {
             State::Parked | State::Leader | State::Forced { .. } => {
                 if reads && self.is_without_leader(context) {
@@ -227,14 +227,24 @@ impl Route {
         if news && !self.on_refuge() {
             self.dial_havens(context);
         }
+        let end = if seeking {
+            self.first_end(context)
+        } else {
+            None
+        };
+        match end {
+            Some(end) => self.timers.set(Timer::Recheck, end),
+            None => self.timers.clear(Timer::Recheck),
+        }
+    }
+
+    /// When the first of the replicas that must not be read now may be.
+    fn first_end(&self, context: Context<'_>) -> Option<Moment> {
         let ends = self.cluster.isr.iter().filter_map(|member| {
             let former = self.former_until(*member, context.now);
             self.ledger.until(*member, context.now).max(former)
         });
-        match ends.min().filter(|_| seeking) {
-            Some(end) => self.timers.set(Timer::Recheck, end),
-            None => self.timers.clear(Timer::Recheck),
-        }
+        ends.min()
     }
 
     /// Raises or lowers the gauge of a leader that nobody can replace (routing.md 18).

@@ -70,7 +70,11 @@ impl Route {
     /// An omitted row is no input, so missing rows are told by the clock, and judged by what the
     /// link says of its answers.
     pub(in crate::routing) fn watch_rows(&mut self, context: Context<'_>) {
-        let reads = self.reads();
+        // While a fetch is kept back on purpose, nothing is missed.
+        let waits = self.gates.fenced
+            || self.timers.is_set(Timer::Backoff)
+            || self.timers.is_set(Timer::Resume);
+        let reads = self.reads() && !waits;
         let follows = self.state.follower().is_some();
         let hinted = reads && !follows && self.hints_are_possible(context);
         if !(hinted || (reads && follows)) || !self.is_below_end() {
