@@ -20,13 +20,13 @@ impl Member {
         let link = link.or_insert_with(|| Broker::new(broker, Arc::clone(settings)));
         link.handle(input, draw, now);
         self.stirred.insert(broker);
-        match link.next_deadline() {
-            Some(due) => self.link_due.insert(broker, due),
-            None => self.link_due.remove(&broker),
-        };
     }
 
     pub(super) fn tick_links(&mut self) {
+        for (broker, link) in &self.links {
+            let missed = link.next_deadline().filter(|due| *due < self.now);
+            assert!(missed.is_none(), "broker {broker}: slept over {missed:?}");
+        }
         let late = self.link_due.iter().filter(|(_, due)| **due <= self.now);
         let late: Vec<BrokerId> = late.map(|(broker, _)| *broker).collect();
         for broker in late {
@@ -36,10 +36,15 @@ impl Member {
 
     pub(super) fn next_link_output(&mut self) -> Option<(BrokerId, broker::Output)> {
         while let Some(broker) = self.stirred.first().copied() {
-            let link = self.links.get_mut(&broker);
-            if let Some(output) = link.and_then(Broker::poll_output) {
+            let mut link = self.links.get_mut(&broker);
+            if let Some(output) = link.as_mut().and_then(|link| link.poll_output()) {
                 return Some((broker, output));
             }
+            // What left just now is waited for, so the deadline is asked for last.
+            match link.and_then(|link| link.next_deadline()) {
+                Some(due) => self.link_due.insert(broker, due),
+                None => self.link_due.remove(&broker),
+            };
             self.stirred.remove(&broker);
         }
         None
