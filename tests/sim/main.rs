@@ -20,6 +20,8 @@ mod member;
 mod net;
 mod paths;
 mod plan;
+#[path = "../core/rig/probing.rs"]
+mod probing;
 mod seeds;
 mod trail;
 mod world;

@@ -301,7 +301,8 @@ impl Rig {
             );
             match (fetch.session_id, fetch.session_epoch, fetch.bytes_max) {
                 (0, -1, 1) => {
-                    self.probing.arrived(&seen, self.probe_budget.rate());
+                    let rate = self.probe_budget.rate();
+                    self.probing.probed(seen.at, fetch.rows.len(), rate);
                     self.probed.entry(broker).or_default().push(seen);
                 }
                 (0, -1, _) => self.hedged.entry(broker).or_default().push(seen),

@@ -1,32 +1,33 @@
-//! Watches over the probes of the whole client: routing.md I18.
+//! Watches over the probes of one client: routing.md I18. The rig and the simulator share it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use nearside::embedded::Seen;
 use nearside::ids::Moment;
 use nearside::invariants::routing as invariants;
 
 /// Probed partitions of the last second, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     recent: VecDeque<(Moment, usize)>,
 }
 
 impl Watch {
-    /// A broker received a probe request, while the client may probe `rate` partitions a second.
-    pub(super) fn arrived(&mut self, seen: &Seen, rate: f64) {
-        let rows = seen.fetch.as_ref().unwrap().rows.len();
-        assert!(invariants::probe_is_small(rows, 8), "{seen:?}");
-        self.recent.push_back((seen.at, rows));
-        let gone = |at: Moment| seen.at.since(at) >= Duration::from_secs(1);
+    /// A request probes so many partitions, while the client may probe `rate` of them a second.
+    pub(crate) fn probed(&mut self, at: Moment, partitions: usize, rate: f64) {
+        assert!(
+            invariants::probe_is_small(partitions, 8),
+            "I18: {partitions} partitions in one probe"
+        );
+        self.recent.push_back((at, partitions));
+        let gone = |earlier: Moment| at.since(earlier) >= Duration::from_secs(1);
         while self.recent.front().is_some_and(|(at, _)| gone(*at)) {
             self.recent.pop_front();
         }
-        let asked: usize = self.recent.iter().map(|(_, rows)| rows).sum();
+        let asked: usize = self.recent.iter().map(|(_, count)| count).sum();
         assert!(
             invariants::probes_keep_the_rate(asked, rate),
-            "{asked} partitions probed within a second"
+            "I18: {asked} partitions probed within a second"
         );
     }
 }

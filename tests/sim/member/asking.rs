@@ -7,6 +7,7 @@ use nearside::group::{self, NoAnswer, To, Token};
 use nearside::ids::{
     AssignmentEpoch, BrokerId, Moment, Offset, PositionGeneration, TopicPartition,
 };
+use nearside::invariants::routing as invariants;
 use nearside::offsets::commit::{self, Due, Observed};
 use nearside::offsets::resolve::{self, Outcome, Question, ResetCause};
 use nearside::routing::{Class, Found, Input, Output, Resolve, Source, Verdict, broker};
@@ -50,15 +51,28 @@ pub(super) enum Asking {
 
 impl Member {
     pub(super) fn send(&mut self, wire: Wire, request: Request, purpose: Purpose) {
-        if let Request::Fetch(fetch) = &request {
-            let known = fetch.rack.is_none() || fetch.rack == self.rack;
-            assert!(known, "I19: {} sends {:?}", self.name, fetch.rack);
-        }
+        self.check_request(wire, &request);
         let (now, draw) = (self.now, self.draw());
         self.last_token += 1;
         self.purposes.insert(self.last_token, purpose);
         let token = wire::Token(self.last_token);
         self.net.request(wire, token, request, draw, now);
+    }
+
+    /// I11, I18 and I19.
+    fn check_request(&mut self, (to, _): Wire, request: &Request) {
+        let lawful = invariants::asks_leaders_only(request, to, &*self.snapshot);
+        assert!(lawful, "I11: {} sends {request:?} to {to}", self.name);
+        let Request::Fetch(fetch) = request else {
+            return;
+        };
+        let ours = self.routing.rack_sent();
+        let known = invariants::rack_is_ours(fetch.rack.as_ref(), ours);
+        assert!(known, "I19: {} sends {:?}", self.name, fetch.rack);
+        if (fetch.session_id, fetch.session_epoch, fetch.max_bytes) == (0, -1, 1) {
+            let rate = self.probe_budget.rate();
+            self.probing.probed(self.now, fetch.partitions.len(), rate);
+        }
     }
 
     /// Sends a request of the group's machines. Every one is answered exactly once.

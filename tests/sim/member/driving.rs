@@ -21,9 +21,9 @@ impl Member {
                 return;
             };
             let indexing = matches!(input, Input::Indexed(_));
-            slot.route.handle(input, &self.brokers, draw, now);
+            let outputs = slot.handle(&input, &self.brokers, draw, now);
             owed.extend(self.follow_position(partition, indexing));
-            while let Some(output) = self.next_route_output(partition) {
+            for output in outputs {
                 owed.extend(self.on_route(partition.clone(), output));
             }
         }
@@ -32,10 +32,6 @@ impl Member {
             slot.due = slot.route.next_deadline();
             slot.check(now);
         }
-    }
-
-    fn next_route_output(&mut self, partition: &TopicPartition) -> Option<Output> {
-        self.slots.get_mut(partition)?.route.poll_output()
     }
 
     /// One output. What it owes the route is handed in next.

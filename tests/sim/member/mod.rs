@@ -20,9 +20,7 @@ use nearside::cluster::{self, Endpoint, Interest, Metadata, Snapshot};
 use nearside::embedded::{self, Cluster};
 use nearside::group::ClassicMember;
 use nearside::handler::Host;
-use nearside::ids::{
-    AssignmentEpoch, BrokerId, Draw, Generation, Moment, Offset, Rack, TopicPartition,
-};
+use nearside::ids::{AssignmentEpoch, BrokerId, Draw, Generation, Moment, Offset, TopicPartition};
 use nearside::offsets::{Committer, Resolver, commit, resolve};
 use nearside::routing::{self, Brokers, broker};
 
@@ -35,13 +33,13 @@ use self::steps::Running;
 use crate::chance::Chance;
 use crate::net::{Net, Wire};
 use crate::plan::{GROUP, MemberPlan, ROUND_TRIP, TOPIC};
+use crate::probing;
 use crate::trail::Trail;
 
 /// One process.
 pub(crate) struct Member {
     /// Distinct for every life.
     pub(crate) name: String,
-    pub(crate) rack: Option<Rack>,
     pub(crate) net: Net,
     pub(crate) brokers: Brokers,
     pub(crate) slots: BTreeMap<TopicPartition, Slot>,
@@ -59,6 +57,7 @@ pub(crate) struct Member {
     /// Links that may have outputs.
     stirred: BTreeSet<BrokerId>,
     probe_budget: broker::ProbeBudget,
+    probing: probing::Watch,
     purposes: BTreeMap<u64, Purpose>,
     asked: BTreeMap<u64, Asked>,
     last_token: u64,
@@ -127,7 +126,6 @@ impl Member {
             .collect();
         let pool = Pool::new(plan.seed, diary);
         let mut member = Self {
-            rack: plan.rack.clone(),
             net: Net::new(ROUND_TRIP),
             brokers: Brokers::new(),
             slots: BTreeMap::new(),
@@ -144,6 +142,7 @@ impl Member {
             link_due: BTreeMap::new(),
             stirred: BTreeSet::new(),
             probe_budget: broker::ProbeBudget::new(50.0, routing.lease_cap()),
+            probing: probing::Watch::default(),
             purposes: BTreeMap::new(),
             asked: BTreeMap::new(),
             last_token: 0,

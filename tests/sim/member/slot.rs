@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use nearside::ids::{AssignmentEpoch, Moment, Offset, PositionGeneration, RouteGeneration};
+use nearside::ids::{AssignmentEpoch, Draw, Moment, Offset, PositionGeneration, RouteGeneration};
 use nearside::invariants::routing as invariants;
-use nearside::routing::{self, Position, Route, RoutingChange};
+use nearside::routing::{self, Brokers, Input, Output, Position, Route, RoutingChange};
 
 use super::account::Account;
 
@@ -26,6 +26,7 @@ pub(crate) struct Slot {
     pub(super) due: Option<Moment>,
     /// Given to us again before its former assignment had ended here (runtime.md G4).
     pub(crate) successor: Option<AssignmentEpoch>,
+    requests: invariants::Requests,
     generation: RouteGeneration,
     last: Option<(PositionGeneration, Offset)>,
 }
@@ -48,8 +49,41 @@ impl Slot {
             room: true,
             due: None,
             successor: None,
+            requests: invariants::Requests::default(),
             last: None,
         }
+    }
+
+    /// Hands the route an input and checks what it makes of it.
+    pub(super) fn handle(
+        &mut self,
+        input: &Input,
+        brokers: &Brokers,
+        draw: Draw,
+        now: Moment,
+    ) -> Vec<Output> {
+        let before = self.route.clone();
+        self.route.handle(input.clone(), brokers, draw, now);
+        let outputs: Vec<_> = std::iter::from_fn(|| self.route.poll_output()).collect();
+        let step = invariants::Step {
+            before: &before,
+            input,
+            brokers,
+            draw,
+            now,
+            outputs: &outputs,
+            after: &self.route,
+        };
+        assert_eq!(step.broken(), None, "{step:#?}");
+        self.requests.heard(input);
+        for output in &outputs {
+            let requests = self.requests;
+            assert!(
+                self.requests.said(output),
+                "I2: {output:?} after {requests:?}"
+            );
+        }
+        outputs
     }
 
     /// Whether records could be expected of it.
