@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
+use super::silence::Silence;
 use crate::actors::{Clock, Entropy, IoInput, IoNews, Net, Port, PortId, Said, Tcp, target};
 use crate::cluster::{
     Endpoint, Input as ViewInput, Interest, LinkState, Metadata, Output as ViewOutput,
@@ -32,6 +33,7 @@ pub(in crate::cli) struct Client {
     last_port: u32,
     waiting: BTreeMap<u64, Waiting>,
     last_token: u64,
+    silence: Silence,
     told_acked: Option<Box<dyn FnMut(RecordToken)>>,
     /// What was found out.
     pub(in crate::cli) findings: Findings,
@@ -87,6 +89,7 @@ impl Client {
             last_port: 0,
             waiting: BTreeMap::new(),
             last_token: 0,
+            silence: Silence::default(),
             told_acked: None,
             findings: Findings::default(),
         };
@@ -163,6 +166,9 @@ impl Client {
         if is_due(self.producer.next_deadline(), now) {
             self.produce(Input::Tick);
         }
+        if self.silence.take_due(now) {
+            self.ask_for_leaders();
+        }
         self.settle();
     }
 
@@ -172,7 +178,11 @@ impl Client {
             .ports
             .values()
             .filter_map(|(_, port)| port.next_deadline());
-        let machines = [self.view.next_deadline(), self.producer.next_deadline()];
+        let machines = [
+            self.view.next_deadline(),
+            self.producer.next_deadline(),
+            self.silence.next_deadline(),
+        ];
         let due = ports.chain(machines.into_iter().flatten()).min()?;
         Some(due.since(self.net.clock.now()))
     }
@@ -283,6 +293,9 @@ impl Client {
         self.last_token += 1;
         let token = Token(self.last_token);
         self.waiting.insert(token.0, whose);
+        if class == Class::Produce {
+            self.silence.sent(token.0, self.net.clock.now());
+        }
         self.with_port(id, |port| port.request(token, request));
     }
 
@@ -333,6 +346,7 @@ impl Client {
         let Some(whose) = self.waiting.remove(&completion.token.0) else {
             return;
         };
+        self.silence.ended(completion.token.0);
         match (whose, completion.result) {
             (Waiting::View(token), Ok(Response::Metadata(answer))) => {
                 self.findings.answers = self.findings.answers.saturating_add(1);
@@ -403,13 +417,17 @@ impl Client {
             self.view_input(ViewInput::LinkChanged { target: of, state });
         } else if state == LinkState::Failed {
             // What waits for this broker may have another leader by now.
-            self.view_input(ViewInput::Refresh {
-                reason: Refresh::LinkLost,
-                wants: Vec::new(),
-                prefer: None,
-                waiter: None,
-            });
+            self.ask_for_leaders();
         }
+    }
+
+    fn ask_for_leaders(&mut self) {
+        self.view_input(ViewInput::Refresh {
+            reason: Refresh::LinkLost,
+            wants: Vec::new(),
+            prefer: None,
+            waiter: None,
+        });
     }
 
     fn note_failure(&mut self, of: Target, reason: &Reason) {

@@ -3,6 +3,7 @@
 mod client;
 mod input;
 mod line;
+mod silence;
 #[cfg(test)]
 mod tests;
 

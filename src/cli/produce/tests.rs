@@ -7,8 +7,8 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::actors::IoInput;
-use crate::embedded::Settings;
 use crate::embedded::listener::Serving;
+use crate::embedded::{Cluster, Settings};
 use crate::ids::{BrokerId, TopicPartition};
 use crate::producer::Record;
 
@@ -27,13 +27,24 @@ async fn acked(client: &mut Client, io: &mut UnboundedReceiver<IoInput>, records
 /// is gone.
 #[tokio::test]
 async fn a_batch_that_waits_for_a_dead_leader_goes_to_the_next_one_once_there_is_one() {
+    lose_the_leader(|cluster| cluster.kill(LEADER)).await;
+}
+
+/// Connections stay open, no dial fails and no hint comes.
+#[tokio::test]
+async fn a_batch_whose_leader_stands_still_goes_to_the_next_one_once_there_is_one() {
+    lose_the_leader(|cluster| cluster.freeze(LEADER)).await;
+}
+
+/// Writes a record, loses the leader, and writes another in time.
+async fn lose_the_leader(lose: impl FnOnce(&mut Cluster)) {
     let settings = Settings {
         broker_session: Duration::from_secs(2),
         ..Settings::default().on_loopback(None)
     };
     let serving = Serving::listen(settings).await.unwrap();
     let handle = serving.handle();
-    let replicas = vec![BrokerId(1), BrokerId(2), BrokerId(3)];
+    let replicas = vec![LEADER, BrokerId(2), BrokerId(3)];
     handle
         .with(|cluster| cluster.create_topic_on("t", &[replicas]))
         .unwrap();
@@ -42,7 +53,7 @@ async fn a_batch_that_waits_for_a_dead_leader_goes_to_the_next_one_once_there_is
         let (mut client, mut io) = Client::new(&config, "t".into());
         client.append(RecordToken(1), Record::new("t", "before"));
         acked(&mut client, &mut io, 1).await;
-        handle.with(|cluster| cluster.kill(BrokerId(1)));
+        handle.with(lose);
         client.append(RecordToken(2), Record::new("t", "after"));
         // Far below request.timeout.ms, far above the election.
         let in_time = timeout(Duration::from_secs(15), acked(&mut client, &mut io, 2)).await;
@@ -51,5 +62,7 @@ async fn a_batch_that_waits_for_a_dead_leader_goes_to_the_next_one_once_there_is
     LocalSet::new().run_until(writing).await;
     let at = TopicPartition::new("t", 0);
     let view = handle.with(|cluster| cluster.partition(&at)).unwrap();
-    assert_ne!(view.leader, Some(BrokerId(1)));
+    assert_ne!(view.leader, Some(LEADER));
 }
+
+const LEADER: BrokerId = BrokerId(1);
