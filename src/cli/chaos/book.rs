@@ -104,6 +104,17 @@ fn lock(track: &Mutex<Track>) -> MutexGuard<'_, Track> {
 }
 
 impl Track {
+    /// Records by the moments of their acknowledgement and delivery.
+    #[cfg(test)]
+    pub(super) fn of(records: &[(Moment, Moment)]) -> Self {
+        let mut track = Self::default();
+        for (number, (acked, delivered)) in (0..).zip(records) {
+            track.acked(number, *acked);
+            track.delivered(number, *delivered);
+        }
+        track
+    }
+
     fn acked(&mut self, number: u64, now: Moment) {
         if let Some(slot) = slot(&mut self.acked, number) {
             slot.get_or_insert(now);
