@@ -73,6 +73,9 @@ pub struct Pace {
     pub freeze: Duration,
     /// How long a killed broker stays away once it is out of the ISR.
     pub down: Duration,
+    /// How long the next fault waits for partitions that are not read nearby again. Longer is no
+    /// failure.
+    pub home: Duration,
     /// The members' `session.timeout.ms`: longer than a fault that may hit the path to the
     /// coordinator.
     pub session: Duration,
@@ -86,6 +89,7 @@ impl Pace {
         fault: Duration::from_secs(6),
         freeze: Duration::from_secs(10),
         down: Duration::from_secs(1),
+        home: Duration::from_secs(5),
         session: Duration::from_secs(20),
     };
 
@@ -94,6 +98,7 @@ impl Pace {
         fault: Duration::from_secs(30),
         freeze: Duration::from_secs(60),
         down: Duration::from_secs(20),
+        home: Duration::from_secs(60),
         session: Duration::from_secs(45),
         ..Self::SHORT
     };

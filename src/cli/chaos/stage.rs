@@ -104,7 +104,7 @@ impl<'a> Stage<'a> {
             .wait_partitions(TOPIC, "all replicas in sync", |view| {
                 view.isr.len() == view.replicas.len()
             })?;
-        let home = until("every partition at home", HOME_LIMIT, || self.at_home());
+        let home = until("every partition at home", self.pace.home, || self.at_home());
         step.home = match home {
             Ok(()) => Some(self.book.now().since(step.healed)),
             Err(error) => {
@@ -270,5 +270,4 @@ const LEADER_LIMIT: Duration = Duration::from_secs(5);
 const WARM_UP: Duration = Duration::from_secs(10);
 const START_LIMIT: Duration = Duration::from_secs(60);
 const ELECTION_LIMIT: Duration = Duration::from_secs(60);
-const HOME_LIMIT: Duration = Duration::from_secs(45);
 const CATCH_UP_LIMIT: Duration = Duration::from_secs(60);
