@@ -106,6 +106,11 @@ impl BrokerLink {
             };
             let said = port.drain(reason);
             self.said(id, class, said);
+            let replaced = self.current.contains_key(&class);
+            if !replaced && !self.ports.contains_key(&id) {
+                // Whoever waited for this connection has to ask for the next one.
+                self.announce(class, Link::Down, None, id);
+            }
         }
     }
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use nearside::embedded::{Api, Cluster, Link, Selector, Settings};
 use nearside::fleet::{Event as FleetEvent, StopReason};
 use nearside::ids::{BrokerId, Offset, TopicPartition};
 use nearside::prelude::*;
 
-use crate::stage::{Seen, Stage, run, until};
+use crate::stage::{Seen, Stage, pass, run, until};
 
 /// runtime.md 2, over whole partitions: a panic is an outcome, and nothing is skipped.
 #[test]
@@ -275,4 +276,87 @@ fn assert_in_order_without_gap(seen: &Seen, partitions: i32) {
 
 fn is_later_reset(event: &FleetEvent) -> bool {
     matches!(event, FleetEvent::PositionReset { from: Some(_), .. })
+}
+
+/// metadata.md 5: a broker that nobody reaches while its address changes is dialled at the new one.
+#[test]
+fn a_broker_that_comes_back_under_another_address_is_read_again() {
+    run(async {
+        let stage = Stage::new();
+        let created = |cluster: &mut Cluster| {
+            cluster.create_topic("orders", 3, 1).expect("creatable");
+        };
+        stage.cluster().with(created);
+        for partition in 0..3 {
+            stage.produce("orders", partition, 10);
+        }
+        let seen = Seen::default();
+        let fleet = stage
+            .fleet("g", "b", seen.noting("orders"))
+            .start_on_this_thread()
+            .await
+            .expect("starts");
+        until("all records are done", || seen.len() == 30).await;
+
+        let leader = BrokerId(stage.leader("orders", 0).expect("led"));
+        stage
+            .cluster()
+            .with(|cluster| cluster.set_link(leader, Link::Refused));
+        pass(Duration::from_secs(20)).await;
+        stage.cluster().with(|cluster| {
+            cluster.readdress(leader, "elsewhere.embedded", 9_093);
+            cluster.set_link(leader, Link::Open);
+        });
+        stage.produce("orders", 0, 10);
+        let back = tokio::time::Instant::now();
+        until("the new records are done", || seen.len() == 40).await;
+        assert!(
+            back.elapsed() < Duration::from_secs(60),
+            "{:?}",
+            back.elapsed()
+        );
+        fleet.stop(Duration::from_secs(20)).await;
+    });
+}
+
+/// routing.md 6: a leader that hints whatever the rack, and whose Fetch starts above v10, starves
+/// those who cannot reach the replica it names; they are told, and go on as soon as they can.
+#[test]
+fn a_leader_without_v10_starves_a_lane_and_nothing_else() {
+    run(async {
+        let stage = Stage::of(Settings {
+            selector: Selector::Always(BrokerId(2)),
+            ..Settings::default()
+        });
+        for broker in [1, 2, 3].map(BrokerId) {
+            let limit = |cluster: &mut Cluster| cluster.limit_versions(broker, Api::Fetch, 11..=17);
+            stage.cluster().with(limit);
+        }
+        stage.topic("orders", 3);
+        let refuse = |link| move |cluster: &mut Cluster| cluster.set_link(BrokerId(2), link);
+        stage.cluster().with(refuse(Link::Refused));
+        for partition in 0..3 {
+            stage.produce("orders", partition, 10);
+        }
+        let seen = Seen::default();
+        let fleet = stage
+            .fleet("g", "b", seen.noting("orders"))
+            .start_on_this_thread()
+            .await
+            .expect("starts");
+        until("a lane starves", || {
+            let report = fleet.report();
+            report.partitions.iter().any(|row| row.starving)
+        })
+        .await;
+        pass(Duration::from_secs(5)).await;
+        let asked = stage.requests(Api::Fetch);
+        pass(Duration::from_secs(10)).await;
+        let spent = stage.requests(Api::Fetch) - asked;
+        assert!(spent < 200, "{spent} fetches in ten seconds");
+        stage.cluster().with(refuse(Link::Open));
+        until("all records are done", || seen.len() == 30).await;
+        let stopped = fleet.stop(Duration::from_secs(20)).await;
+        assert_eq!(stopped.report.totals.restarts, 0, "no actor died");
+    });
 }

@@ -52,6 +52,17 @@ impl Cluster {
         self.resume(broker);
     }
 
+    /// Gives a broker another address, as a restart in another place does. Open connections stay.
+    pub fn readdress(&mut self, broker: BrokerId, host: impl Into<String>, port: u16) {
+        let host = host.into();
+        let listed = self.settings.brokers.iter_mut();
+        let served = self.brokers.values_mut().map(|state| &mut state.settings);
+        for settings in listed.chain(served).filter(|one| one.id == broker) {
+            settings.host.clone_from(&host);
+            settings.port = port;
+        }
+    }
+
     /// Makes the controller notice a dead broker now.
     pub fn notice(&mut self, broker: BrokerId) {
         self.fence(broker);
