@@ -69,6 +69,10 @@ impl Breaker {
         draw: Draw,
         now: Moment,
     ) {
+        if let State::Open { .. } = self.state {
+            // Many follow when a broker is lost, and none of them can open it any further.
+            return self.wait(partition);
+        }
         let window = settings.breaker_window;
         self.recent
             .retain(|(at, who)| now.since(*at) < window && *who != partition);
@@ -80,8 +84,8 @@ impl Breaker {
             State::Readmitting { .. } => failed >= READMIT_FAILURES,
         };
         match self.state {
-            State::Closed => {}
-            State::Open { .. } | State::Readmitting { .. } => self.wait(partition),
+            State::Closed | State::Open { .. } => {}
+            State::Readmitting { .. } => self.wait(partition),
         }
         if trips {
             for (_, partition) in std::mem::take(&mut self.recent) {
@@ -365,6 +369,18 @@ mod tests {
             breaker.tick(&settings, now);
         }
         assert!(actions(&mut breaker).contains(&Action::Changed(View::Closed)));
+    }
+
+    #[test]
+    fn an_open_breaker_keeps_those_who_follow_and_counts_none_of_them() {
+        let settings = Settings::default();
+        let mut breaker = opened(3);
+        for index in 3..50_000 {
+            breaker.failed(partition(index), 0, &settings, Draw(1), Moment::ZERO);
+        }
+        assert_eq!(breaker.recent.len(), 0);
+        assert_eq!(breaker.waiting.len(), 50_000);
+        assert_eq!(actions(&mut breaker), []);
     }
 
     #[test]
