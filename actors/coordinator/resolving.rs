@@ -234,7 +234,6 @@ impl CoordinatorActor {
                 Asking::Start | Asking::Refused(_) => found(Found::Nothing),
                 Asking::History => verdict(Verdict::Halt),
             },
-            Outcome::TopicGone => routing::Input::TopicGone,
         };
         let thread = self.threads.of(&partition);
         self.threads

@@ -223,7 +223,6 @@ impl Config {
             isolation: self.fetch.isolation,
             request_timeout: self.connection.request,
             late_after: self.connection.operation,
-            unknown_max: self.metadata.unconfirmed,
             confirm_after: self.routing.divergence_confirm,
             above_max: self.routing.range_hold,
             ..offsets::resolve::Settings::new(Some(group.into()))

@@ -156,6 +156,8 @@ pub(super) struct Gates {
     pub(super) fenced: bool,
     /// The offset the leader refused, while its replacement is being resolved.
     pub(super) refused: Option<Offset>,
+    /// The topic is another one, and no position in it was found yet: commits are the old one's.
+    pub(super) anew: bool,
     /// The topic does not exist any more.
     pub(super) gone: bool,
 }
@@ -168,6 +170,7 @@ impl Gates {
             unindexed: None,
             fenced: false,
             refused: None,
+            anew: false,
             gone: false,
         }
     }

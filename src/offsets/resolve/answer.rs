@@ -210,15 +210,8 @@ impl Resolver {
         }
     }
 
+    /// A broker that starts knows no topics yet, so only metadata can tell that one is gone.
     fn on_unknown(&mut self, key: &Key, facts: Facts<'_>) {
-        let Some(job) = self.jobs.get_mut(key) else {
-            return;
-        };
-        let since = *job.unknown_since.get_or_insert(facts.now);
-        if facts.now.since(since) >= self.settings.unknown_max {
-            self.follow(key, Next::Done(Outcome::TopicGone), facts);
-            return;
-        }
         self.push(Output::Refresh(key.partition.clone()));
         self.retry(key, facts);
     }

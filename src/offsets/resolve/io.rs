@@ -49,8 +49,6 @@ pub struct Settings {
     pub late_retry: Backoff,
     /// Between attempts without permission: 5 s, doubling to 60 s.
     pub forbidden: Backoff,
-    /// How long a topic may be unknown before it counts as gone, 30 s.
-    pub unknown_max: Duration,
     /// Between the two answers that confirm a truncation, 250 ms (routing.md 12).
     pub confirm_after: Duration,
     /// How long a position above the leader's end is held, 10 s: the high watermark trails after an
@@ -76,7 +74,6 @@ impl Settings {
             retry: Backoff::from_ms(50, 1_000),
             late_retry: Backoff::from_ms(1_000, 10_000),
             forbidden: Backoff::from_ms(5_000, 60_000),
-            unknown_max: Duration::from_secs(30),
             confirm_after: Duration::from_millis(250),
             above_max: Duration::from_secs(10),
             fetch_rows_max: 1_000,
@@ -172,8 +169,6 @@ pub enum Outcome {
     },
     /// The policy `none` forbids to go on: no commit, out of range, or truncated.
     Halt,
-    /// The topic does not exist.
-    TopicGone,
 }
 
 /// Why the reset policy was asked.

@@ -24,7 +24,6 @@ pub(super) struct Job {
     pub(super) failures: u32,
     /// Answers in a row that know only older epochs.
     pub(super) behind: u32,
-    pub(super) unknown_since: Option<Moment>,
     /// The policy that decides if nothing else does.
     policy: Reset,
     unix_ms: i64,
@@ -98,7 +97,6 @@ impl Job {
             delayed_to: None,
             failures: 0,
             behind: 0,
-            unknown_since: None,
             policy,
             unix_ms,
             cause: None,
@@ -141,7 +139,6 @@ impl Job {
     pub(super) fn settle(&mut self) {
         self.failures = 0;
         self.behind = 0;
-        self.unknown_since = None;
     }
 
     /// The coordinator's answer.

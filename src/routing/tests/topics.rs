@@ -80,3 +80,13 @@ fn r42_a_topic_that_comes_back_is_asked_about_again() {
     assert!(resolves(&desk, Resolve::OutOfRange { offset, epoch }));
     assert_eq!(desk.route.position(), Position::Resolving);
 }
+
+/// routing.md R42: what the group committed of the former topic is no position in this one.
+#[test]
+fn r42_a_topic_lost_before_its_first_position_is_asked_about_anew() {
+    let mut desk = Desk::new();
+    recreated(&mut desk);
+    desk.input(Input::TopicGone);
+    desk.leads(Some(B3), 6);
+    assert!(resolves(&desk, Resolve::Anew) && !resolves(&desk, Resolve::Start));
+}

@@ -63,6 +63,7 @@ impl Route {
             return;
         }
         self.position = Position::Ready;
+        self.gates.anew = false;
         match found {
             Found::Nothing => self.halt(),
             Found::Offset {

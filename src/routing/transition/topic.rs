@@ -34,6 +34,7 @@ impl Route {
         };
         self.change(State::Parked, Reason::TopicRecreated, context);
         self.forget_everything();
+        self.gates.anew = true;
         self.resolve(Resolve::Anew);
         self.emit(Output::Refresh(cluster::Reason::NotLeader));
     }
@@ -59,6 +60,7 @@ impl Route {
         if std::mem::take(&mut self.gates.gone) && self.position == Position::Resolving {
             match self.gates.refused {
                 Some(_) => self.ask_for_range(),
+                None if self.gates.anew => self.resolve(Resolve::Anew),
                 None => self.resolve(Resolve::Start),
             }
         }

@@ -154,7 +154,6 @@ fn answer(question: Question, generation: PositionGeneration, outcome: Outcome) 
             generation,
             found: Found::Nothing,
         },
-        (Outcome::TopicGone, _) => Input::TopicGone,
         (Outcome::Inside | Outcome::Committed { .. } | Outcome::End(_), _) => {
             panic!("{outcome:?} answers no {question:?}")
         }

@@ -362,7 +362,6 @@ fn put(asking: Asking, generation: PositionGeneration, outcome: Outcome) -> Opti
             Asking::Start | Asking::Refused(_) | Asking::End => found(Found::Nothing),
             Asking::History => verdict(Verdict::Halt),
         },
-        Outcome::TopicGone => Input::TopicGone,
     })
 }
 
