@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use nearside::embedded::{Api, Cluster, Link, Selector, Settings};
+use nearside::embedded::{Cluster, Link};
 use nearside::fleet::{Event as FleetEvent, StopReason};
 use nearside::ids::{BrokerId, Offset, TopicPartition};
 use nearside::prelude::*;
@@ -316,47 +316,5 @@ fn a_broker_that_comes_back_under_another_address_is_read_again() {
             back.elapsed()
         );
         fleet.stop(Duration::from_secs(20)).await;
-    });
-}
-
-/// routing.md 6: a leader that hints whatever the rack, and whose Fetch starts above v10, starves
-/// those who cannot reach the replica it names; they are told, and go on as soon as they can.
-#[test]
-fn a_leader_without_v10_starves_a_lane_and_nothing_else() {
-    run(async {
-        let stage = Stage::of(Settings {
-            selector: Selector::Always(BrokerId(2)),
-            ..Settings::default()
-        });
-        for broker in [1, 2, 3].map(BrokerId) {
-            let limit = |cluster: &mut Cluster| cluster.limit_versions(broker, Api::Fetch, 11..=17);
-            stage.cluster().with(limit);
-        }
-        stage.topic("orders", 3);
-        let refuse = |link| move |cluster: &mut Cluster| cluster.set_link(BrokerId(2), link);
-        stage.cluster().with(refuse(Link::Refused));
-        for partition in 0..3 {
-            stage.produce("orders", partition, 10);
-        }
-        let seen = Seen::default();
-        let fleet = stage
-            .fleet("g", "b", seen.noting("orders"))
-            .start_on_this_thread()
-            .await
-            .expect("starts");
-        until("a lane starves", || {
-            let report = fleet.report();
-            report.partitions.iter().any(|row| row.starving)
-        })
-        .await;
-        pass(Duration::from_secs(5)).await;
-        let asked = stage.requests(Api::Fetch);
-        pass(Duration::from_secs(10)).await;
-        let spent = stage.requests(Api::Fetch) - asked;
-        assert!(spent < 200, "{spent} fetches in ten seconds");
-        stage.cluster().with(refuse(Link::Open));
-        until("all records are done", || seen.len() == 30).await;
-        let stopped = fleet.stop(Duration::from_secs(20)).await;
-        assert_eq!(stopped.report.totals.restarts, 0, "no actor died");
     });
 }

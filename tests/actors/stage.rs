@@ -38,13 +38,8 @@ pub(crate) struct Stage {
 impl Stage {
     /// A cluster without topics.
     pub(crate) fn new() -> Self {
-        Self::of(Settings::default())
-    }
-
-    /// A cluster of these brokers without topics.
-    pub(crate) fn of(settings: Settings) -> Self {
         Self {
-            serving: Serving::in_memory(Cluster::new(settings)),
+            serving: Serving::in_memory(Cluster::new(Settings::default())),
         }
     }
 
