@@ -132,6 +132,12 @@ impl Telemetry {
         (link.fetch_version, link.serves_v10) = (Some(version), serves_v10);
     }
 
+    /// A lane of a broker starves: without v10 there it stays as it is.
+    pub(crate) fn note_starved(&self, broker: BrokerId) {
+        let mut link = self.links.entry(broker).or_default();
+        link.v10 |= !link.serves_v10;
+    }
+
     /// The no-rack lane of a broker went to v10 or back.
     pub(crate) fn note_v10(&self, broker: BrokerId, v10: bool) {
         self.links.entry(broker).or_default().v10 = v10;

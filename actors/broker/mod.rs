@@ -42,6 +42,9 @@ pub(crate) struct BrokerLink {
     zone: Zone,
     client_rack: Option<Rack>,
     machine: Option<broker::Broker>,
+    /// Inputs of the machine that came up while its outputs were carried out.
+    to_machine: VecDeque<broker::Input>,
+    feeding: bool,
     ports: BTreeMap<PortId, Port>,
     /// The port in use per class; others are draining.
     current: BTreeMap<Class, PortId>,
@@ -99,6 +102,8 @@ impl BrokerLink {
             zone: Zone::Unknown,
             client_rack: parts.client_rack,
             machine,
+            to_machine: VecDeque::new(),
+            feeding: false,
             ports: BTreeMap::new(),
             current: BTreeMap::new(),
             last_port: 0,

@@ -9,16 +9,23 @@ use crate::routing::{self, Lane};
 use crate::wire::{Class, Completion, Request, Response};
 
 impl BrokerLink {
-    /// Feeds the machine and performs what it asks for.
+    /// Feeds the machine and performs what it asks for. What that brings about at once, as a
+    /// request that is refused, waits for its turn.
     pub(super) fn feed(&mut self, input: broker::Input) {
-        let (draw, now) = (self.entropy.draw(), self.net.clock.now());
-        let Some(machine) = self.machine.as_mut() else {
+        self.to_machine.push_back(input);
+        if std::mem::replace(&mut self.feeding, true) {
             return;
-        };
-        machine.handle(input, draw, now);
-        while let Some(output) = self.machine.as_mut().and_then(broker::Broker::poll_output) {
-            self.carry_out(output);
         }
+        while let Some(input) = self.to_machine.pop_front() {
+            let (draw, now) = (self.entropy.draw(), self.net.clock.now());
+            if let Some(machine) = self.machine.as_mut() {
+                machine.handle(input, draw, now);
+            }
+            while let Some(output) = self.machine.as_mut().and_then(broker::Broker::poll_output) {
+                self.carry_out(output);
+            }
+        }
+        self.feeding = false;
     }
 
     /// A Fetch ended. One that failed with its connection is answered by the loss of that

@@ -226,6 +226,7 @@ impl BrokerLink {
             .and_then(|port| port.connection().versions());
         let fetch_version = versions.and_then(|versions| versions.highest(ApiKey::Fetch));
         let fetch_range = versions.and_then(|versions| versions.theirs(ApiKey::Fetch));
+        let fetch_min = fetch_range.map(|range| range.min);
         if let Some(broker) = self.broker_id() {
             if let (Some(version), Some(range)) = (fetch_version, fetch_range) {
                 let serves_v10 = range.min <= V10 && V10 <= range.max;
@@ -240,6 +241,7 @@ impl BrokerLink {
                         link,
                         change,
                         fetch_version,
+                        fetch_min,
                     },
                 )
             });

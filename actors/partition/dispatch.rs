@@ -169,9 +169,11 @@ fn apply(table: &mut Brokers, broker: BrokerId, news: BrokerNews) -> Vec<Input> 
             link,
             change,
             fetch_version,
+            fetch_min,
         } => {
             facts.set_link(class, link);
             facts.fetch_version = fetch_version.or(facts.fetch_version);
+            facts.fetch_min = fetch_min.or(facts.fetch_min);
             change
                 .map(|change| changed(class, change))
                 .into_iter()

@@ -79,6 +79,7 @@ pub(crate) enum BrokerNews {
         link: Link,
         change: Option<LinkChange>,
         fetch_version: Option<i16>,
+        fetch_min: Option<i16>,
     },
     /// The breaker changed.
     Breaker(Breaker),

@@ -173,6 +173,9 @@ impl PartitionActor {
             }
             routing::Event::Starving(starving) => {
                 tracing::debug!(%partition, starving, "starving");
+                if let (true, Some((broker, _))) = (starving, self.route.served()) {
+                    telemetry.note_starved(broker);
+                }
             }
             routing::Event::TopicGone => {
                 telemetry.emit(Event::TopicError {

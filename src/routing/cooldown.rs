@@ -154,6 +154,24 @@ impl Ledger {
             .max()
     }
 
+    /// Whether `broker` cools, and every step it cools for is half over.
+    pub(super) fn is_half_over(&self, broker: BrokerId, now: Moment) -> bool {
+        let half_over = |entry: &Entry| {
+            let length = entry.until.since(entry.started);
+            now.since(entry.started) >= length / 2
+        };
+        let cooling = |entry: &&Entry| entry.broker == broker && entry.until > now;
+        self.is_cooling(broker, now) && self.entries.iter().filter(cooling).all(half_over)
+    }
+
+    /// `broker` is tried although it cools. A further fault is the next step.
+    pub(super) fn cut_short(&mut self, broker: BrokerId, now: Moment) {
+        let cooling = |entry: &&mut Entry| entry.broker == broker;
+        for entry in self.entries.iter_mut().filter(cooling) {
+            entry.until = entry.until.min(now);
+        }
+    }
+
     /// The latest end of all.
     pub(super) fn latest(&self) -> Option<Moment> {
         self.entries.iter().map(|entry| entry.until).max()

@@ -76,6 +76,8 @@ pub struct BrokerFacts {
     /// Highest Fetch version both sides speak, as last negotiated; `None` before the first
     /// connection.
     pub fetch_version: Option<i16>,
+    /// Lowest Fetch version it serves, as last negotiated; `None` before the first connection.
+    pub fetch_min: Option<i16>,
     /// Whether its no-rack lane has dropped to Fetch v10.
     pub v10: bool,
     /// Its breaker.
@@ -228,6 +230,12 @@ impl Brokers {
     /// Whether the no-rack lane of broker `id` has dropped to v10.
     pub fn is_v10(&self, id: BrokerId) -> bool {
         self.get(id).is_some_and(|facts| facts.v10)
+    }
+
+    /// Whether the no-rack lane of broker `id` cannot drop to v10: its Fetch starts above.
+    pub fn lacks_v10(&self, id: BrokerId) -> bool {
+        let least = self.get(id).and_then(|facts| facts.fetch_min);
+        least.is_some_and(|least| least >= FOLLOWER_FETCH)
     }
 
     /// The rack of broker `id`.

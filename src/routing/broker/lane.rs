@@ -247,7 +247,7 @@ impl FetchLane {
     }
 
     /// No answer will come: the request did not happen.
-    pub(super) fn failed(&mut self) -> Vec<(TopicPartition, Stamp)> {
+    fn failed(&mut self) -> Vec<(TopicPartition, Stamp)> {
         self.idle_since = None;
         self.vigil.unanswered();
         if self.flight.take().is_some() {
@@ -256,14 +256,29 @@ impl FetchLane {
         self.members.landed()
     }
 
+    /// The request was refused although its connection lives: the next one would be, too.
+    pub(super) fn refused(&mut self, now: Moment) -> Vec<(TopicPartition, Stamp)> {
+        self.not_before = Some(now + ERROR_PAUSE);
+        self.failed()
+    }
+
+    /// The connection ended; what was refused on it may be taken on the next.
+    pub(super) fn disconnected(&mut self) -> Vec<(TopicPartition, Stamp)> {
+        self.not_before = None;
+        self.failed()
+    }
+
     /// Whether the Fetch in flight is this one.
     pub(super) fn flies(&self, ticket: Ticket) -> bool {
         self.flight.is_some_and(|flight| flight.ticket == ticket)
     }
 
-    /// The mute moves the deadline of the Fetch in flight.
+    /// The mute moves the deadline of the Fetch in flight, and what else would be done meanwhile.
     pub(super) fn extend(&mut self, mute: Duration) {
         self.vigil.extend(mute);
+        for due in [&mut self.not_before, &mut self.idle_since] {
+            *due = due.map(|due| due + mute);
+        }
         self.prolong(mute);
     }
 
@@ -330,5 +345,5 @@ const HINTLESS: i16 = 10;
 const NAMED: i16 = 12;
 /// How often a lane that answers is told of.
 const TELL_EVERY: Duration = Duration::from_millis(250);
-/// Pause after a top-level error that is none of the session's.
+/// Pause after a refused request, or a top-level error that is none of the session's.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);

@@ -294,7 +294,7 @@ impl Broker {
         self.set_link(class, LinkState::Down);
         match class {
             Class::Rack | Class::NoRack => {
-                let drained = self.fetch_lane(class).failed();
+                let drained = self.fetch_lane(class).disconnected();
                 self.drained(drained);
             }
             Class::Control => {
@@ -325,7 +325,8 @@ impl Broker {
     fn on_failed(&mut self, ticket: Ticket) {
         for class in [Class::Rack, Class::NoRack] {
             if self.fetch_lane(class).flies(ticket) {
-                let drained = self.fetch_lane(class).failed();
+                let now = self.now;
+                let drained = self.fetch_lane(class).refused(now);
                 self.drained(drained);
             }
         }

@@ -14,6 +14,7 @@ mod refuges;
 mod replay;
 mod samples;
 mod steps;
+mod stuck;
 mod topics;
 mod watchdogs;
 mod wishes;

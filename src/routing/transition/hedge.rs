@@ -68,9 +68,7 @@ impl Route {
         self.count(Count::Hedge("leader"));
         if let (Lane::NoRack, Some(_)) = (stamp.lane, row.preferred_read_replica) {
             self.hints.seen = true;
-            self.emit(Output::DropLane {
-                broker: stamp.broker,
-            });
+            self.drop_lane(stamp.broker, None, context);
         }
         if !row.records.is_empty() {
             self.deliver(stamp, row);

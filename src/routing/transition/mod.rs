@@ -14,5 +14,6 @@ mod probe;
 mod refuge;
 mod row;
 mod starve;
+mod stuck;
 mod timer;
 mod topic;

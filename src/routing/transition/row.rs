@@ -105,7 +105,7 @@ impl Route {
         }
         match (stamp.role, stamp.lane) {
             (Role::Leader, Lane::Rack) => self.on_leader_row(stamp, hint, empty, context),
-            (Role::Leader, Lane::NoRack | Lane::V10) => self.on_forced_row(stamp, hint),
+            (Role::Leader, Lane::NoRack | Lane::V10) => self.on_forced_row(stamp, hint, context),
             (Role::Follower, _) => self.on_follower_row(stamp.broker, hint, context),
         }
     }
@@ -158,14 +158,12 @@ impl Route {
     }
 
     /// R12: a hint without a rack says nothing about preference, only that this lane starves (H4).
-    fn on_forced_row(&mut self, stamp: &Stamp, hint: Option<BrokerId>) {
+    fn on_forced_row(&mut self, stamp: &Stamp, hint: Option<BrokerId>, context: Context<'_>) {
         match (stamp.lane, hint) {
             (Lane::NoRack, Some(_)) => {
                 self.hints.seen = true;
                 self.count(Count::Hint("H4"));
-                self.emit(Output::DropLane {
-                    broker: stamp.broker,
-                });
+                self.drop_lane(stamp.broker, hint, context);
             }
             (Lane::NoRack, None) | (Lane::Rack | Lane::V10, _) => {}
         }

@@ -35,7 +35,7 @@ impl Route {
             State::Leader => {}
             // R16, or R45 on a refuge.
             State::Follower { broker, .. } => self.cool_and_leave(broker, Fault::Slow, context),
-            State::Forced { .. } => self.on_forced_starved(),
+            State::Forced { .. } => self.on_forced_starved(context),
         }
     }
 
@@ -48,9 +48,9 @@ impl Route {
     }
 
     /// R13 without a rack: the lane drops to v10; there, nothing more can be done.
-    fn on_forced_starved(&mut self) {
+    fn on_forced_starved(&mut self, context: Context<'_>) {
         match self.served {
-            Some((broker, Lane::NoRack)) => self.emit(Output::DropLane { broker }),
+            Some((broker, Lane::NoRack)) => self.drop_lane(broker, None, context),
             Some((_, Lane::V10)) => {
                 self.raise_starving(true);
                 self.emit(Output::Refresh(cluster::Reason::NotLeader));
@@ -59,7 +59,7 @@ impl Route {
         }
     }
 
-    /// Raises or lowers the gauge of a partition that starves at v10.
+    /// Raises or lowers the gauge of a partition that nothing feeds.
     pub(in crate::routing) fn raise_starving(&mut self, starving: bool) {
         if self.gauges.starving != starving {
             self.gauges.starving = starving;

@@ -250,17 +250,19 @@ impl Rig {
 
     fn on_link_news(&mut self, news: LinkNews) {
         match (news.link, news.change) {
-            (Link::Ready, _) => self.on_ready(news.wire, news.fetch_version.unwrap()),
+            (Link::Ready, _) => self.on_ready(news),
             (Link::Down, Some(change)) => self.on_lost(news.wire, false, change),
             (Link::Down, None) => self.on_lost(news.wire, true, LinkChange::Lost),
             (Link::Dialling, _) => {}
         }
     }
 
-    fn on_ready(&mut self, (broker, class): Wire, fetch_version: i16) {
-        let class = routing_class(class);
+    fn on_ready(&mut self, news: LinkNews) {
+        let (broker, class) = (news.wire.0, routing_class(news.wire.1));
+        let fetch_version = news.fetch_version.unwrap();
         let facts = self.brokers.entry(broker);
         facts.fetch_version = Some(fetch_version);
+        facts.fetch_min = news.fetch_min;
         facts.set_link(class, Link::Ready);
         self.control_changed(broker, class, LinkState::Ready);
         self.link_input(

@@ -10,8 +10,8 @@ use nearside::embedded::{self, Cluster, ConnectError, ConnectionId};
 use nearside::ids::{BrokerId, Draw, Moment};
 use nearside::routing::{Link, LinkChange};
 use nearside::wire::{
-    Class, Completion, Connection, Event, Input, Output, Reason, Request, Settings, SocketId,
-    StateName, Target, Token,
+    ApiKey, Class, Completion, Connection, Event, Input, Output, Reason, Request, Settings,
+    SocketId, StateName, Target, Token,
 };
 
 /// One connection machine by its broker and class.
@@ -37,6 +37,8 @@ pub(crate) struct LinkNews {
     pub(crate) change: Option<LinkChange>,
     /// The Fetch version in use, once it is known.
     pub(crate) fetch_version: Option<i16>,
+    /// The lowest Fetch version the broker serves, once it is known.
+    pub(crate) fetch_min: Option<i16>,
 }
 
 /// What stands between this client and one broker; by default nothing. Packets held up arrive when
@@ -294,12 +296,15 @@ impl Net {
             return;
         }
         let versions = self.machines.get(&wire).and_then(Connection::versions);
-        let fetch_version = versions.and_then(|known| known.highest(nearside::wire::ApiKey::Fetch));
+        let fetch_version = versions.and_then(|known| known.highest(ApiKey::Fetch));
+        let range = versions.and_then(|known| known.theirs(ApiKey::Fetch));
+        let fetch_min = range.map(|range| range.min);
         self.news.push_back(News::Link(LinkNews {
             wire,
             link,
             change,
             fetch_version,
+            fetch_min,
         }));
     }
 

@@ -152,6 +152,7 @@ impl Member {
         let facts = self.brokers.entry(broker);
         facts.set_link(class, news.link);
         facts.fetch_version = news.fetch_version.or(facts.fetch_version);
+        facts.fetch_min = news.fetch_min.or(facts.fetch_min);
         if class == Class::Control {
             self.control_changed(broker, state_of(news));
         }

@@ -391,3 +391,28 @@ fn a_probe_that_waits_for_its_connection_is_not_due_for_a_token() {
         assert!(due.is_none_or(|due| due > desk.now), "{due:?} is past");
     }
 }
+
+#[test]
+fn a_request_that_is_refused_is_not_repeated_at_once() {
+    let mut desk = Desk::new();
+    desk.want(0, 0);
+    let (ticket, _) = desk.sent();
+    desk.say(Input::Failed { ticket });
+    assert_eq!(desk.outputs(), [], "the same would be refused again");
+    assert_eq!(desk.pass(99), []);
+    assert_eq!(desk.pass(1).len(), 1);
+}
+
+#[test]
+fn a_mute_puts_off_what_a_refusal_put_off_already() {
+    let mut desk = Desk::new();
+    desk.want(0, 0);
+    let (ticket, _) = desk.sent();
+    desk.say(Input::Failed { ticket });
+    let until = desk.now + Duration::from_secs(1);
+    desk.say(Input::Muted(until));
+    assert_eq!(desk.pass(500), []);
+    let due = desk.broker.next_deadline();
+    assert!(due.is_some_and(|due| due > desk.now), "{due:?} is past");
+    assert_eq!(desk.pass(600).len(), 1);
+}
