@@ -153,13 +153,18 @@ impl Sampler {
                 self.gathered.insert(partition, asking);
                 self.closes.get_or_insert(now + self.settings.window);
             }
-            Input::Answer { token, result } => self.on_answer(token, result),
+            Input::Answer { token, result } => {
+                self.on_answer(token, result);
+                self.ask(view);
+            }
             Input::Tick => {}
         }
+        // Those who wait get their turn by an answer; looking at them at every question would cost
+        // the square of their number.
         if self.closes.take_if(|closes| *closes <= now).is_some() {
             self.waiting.append(&mut self.gathered);
+            self.ask(view);
         }
-        self.ask(view);
     }
 
     /// The next thing to do.

@@ -7,11 +7,15 @@ use crate::ids::{LeaderEpoch, PartitionIndex, TopicName};
 use crate::wire::api::list_offsets;
 
 /// Partition `n` is led by broker `n % 3 + 1` at epoch 5; those from 9,000 on have no leader.
-struct Cluster;
+#[derive(Default)]
+struct Cluster {
+    looked_up: std::cell::Cell<usize>,
+}
 
 impl LeaderView for Cluster {
     fn leader(&self, partition: &TopicPartition) -> Option<(BrokerId, Option<LeaderEpoch>)> {
         let index = partition.partition.0;
+        self.looked_up.set(self.looked_up.get() + 1);
         (index < 9_000).then_some((BrokerId(index % 3 + 1), Some(LeaderEpoch(5))))
     }
 
@@ -22,6 +26,7 @@ impl LeaderView for Cluster {
 
 struct Desk {
     sampler: Sampler,
+    cluster: Cluster,
     now: Moment,
 }
 
@@ -29,12 +34,13 @@ impl Desk {
     fn new() -> Self {
         Self {
             sampler: Sampler::new(Settings::default()),
+            cluster: Cluster::default(),
             now: Moment::from_ms(1_000),
         }
     }
 
     fn say(&mut self, input: Input) -> Vec<Output> {
-        self.sampler.handle(input, &Cluster, self.now);
+        self.sampler.handle(input, &self.cluster, self.now);
         std::iter::from_fn(|| self.sampler.poll_output()).collect()
     }
 
@@ -185,4 +191,18 @@ fn a_partition_without_a_leader_is_dropped() {
     desk.ask(9_001);
     assert_eq!(desk.close(), []);
     assert_eq!(desk.sampler.next_deadline(), None);
+}
+
+#[test]
+fn a_question_looks_at_none_of_those_who_wait_for_their_leader() {
+    let mut desk = Desk::new();
+    for index in 0..8_000 {
+        desk.ask(index);
+    }
+    assert_eq!(sent(&desk.close()).len(), 3);
+    let looked_up = desk.cluster.looked_up.get();
+    for index in 8_000..9_000 {
+        assert!(desk.ask(index).is_empty());
+    }
+    assert_eq!(desk.cluster.looked_up.get(), looked_up);
 }
