@@ -220,6 +220,9 @@ fn apply(table: &mut Brokers, broker: BrokerId, news: BrokerNews) -> Vec<Input> 
         }
         BrokerNews::Restarted => {
             facts.breaker = Breaker::Closed;
+            for class in CLASSES {
+                facts.set_silent(class, false);
+            }
             let lane = std::mem::take(&mut facts.v10).then_some(Input::LaneRestored { broker });
             [Input::LinkRestarted { broker }]
                 .into_iter()

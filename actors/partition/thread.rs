@@ -145,7 +145,9 @@ impl Thread {
                 self.ask_link(broker, Input::Withdraw { partition, lane });
             }
             let partition = partition.clone();
-            self.ask_link(broker, Input::CancelProbe { partition });
+            let probe = partition.clone();
+            self.ask_link(broker, Input::CancelProbe { partition: probe });
+            self.ask_link(broker, Input::CancelHedge { partition });
         }
     }
 
