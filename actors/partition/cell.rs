@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use super::interest::Interest;
 use crate::ids::{AssignmentEpoch, Incarnation, LeaderEpoch, Offset, PositionGeneration};
 use crate::offsets::Ledger;
 
@@ -20,6 +21,7 @@ struct Inner {
     rewinds: std::cell::Cell<u64>,
     account: RefCell<Option<Account>>,
     progress: Arc<Progress>,
+    interest: Interest,
 }
 
 /// Ledger and cursor, once the position is known.
@@ -58,6 +60,7 @@ impl Cell {
             rewinds: std::cell::Cell::new(0),
             account: RefCell::new(None),
             progress,
+            interest: Interest::new(),
         }))
     }
 
@@ -88,9 +91,15 @@ impl Cell {
         if let Some(account) = self.0.account.borrow_mut().as_mut() {
             account.fetch_end = account.delivered;
         }
+        self.0.interest.reset();
         let next = Incarnation(self.0.ticket.get().0 + 1);
         self.0.ticket.set(next);
         next
+    }
+
+    /// What its actor wants to hear of.
+    pub(super) fn interest(&self) -> &Interest {
+        &self.0.interest
     }
 
     /// The account as it stands; `None` before the position is known.

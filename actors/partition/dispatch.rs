@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::interest::Interest;
 use super::messages::{BrokerNews, Told};
 use super::supervisor::PartitionSupervisor;
 use crate::cluster::{Diff, LeaderSource, Snapshot};
@@ -55,7 +56,10 @@ impl PartitionSupervisor {
                 let (replicas, offline) = (Arc::clone(replicas), Arc::clone(offline));
                 self.route(partition, Input::ReplicasChanged { replicas, offline });
             }
-            Diff::MetadataVersion { version } => self.route_all(&Input::MetadataVersion(*version)),
+            Diff::MetadataVersion { version } => {
+                let input = Input::MetadataVersion(*version);
+                self.route_those(&input, Interest::heeds_versions);
+            }
             Diff::TopicRecreated {
                 topic,
                 new_id: Some(id),
@@ -107,7 +111,7 @@ impl PartitionSupervisor {
     pub(super) fn broker_news(&mut self, broker: BrokerId, news: BrokerNews) {
         let inputs = apply(&mut self.thread.brokers.borrow_mut(), broker, news);
         for input in inputs {
-            self.route_all(&input);
+            self.route_those(&input, |interest| interest.heeds(broker));
         }
     }
 
@@ -148,9 +152,11 @@ impl PartitionSupervisor {
         }
     }
 
-    fn route_all(&mut self, input: &Input) {
+    fn route_those(&mut self, input: &Input, heeds: impl Fn(&Interest) -> bool) {
         for slot in self.slots.values_mut() {
-            slot.life.tell(Told::Route(Box::new(input.clone())));
+            if heeds(slot.cell.interest()) {
+                slot.life.tell(Told::Route(Box::new(input.clone())));
+            }
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod cell;
 mod dispatch;
+mod interest;
 mod lifecycle;
 mod messages;
 mod open;
@@ -105,6 +106,7 @@ impl PartitionActor {
         }
         self.set_deadline();
         self.publish_status();
+        self.cell.interest().publish(&self.route);
     }
 
     fn begin_trace(&mut self, input: &routing::Input, draw: Draw, now: Moment) -> Option<Taken> {

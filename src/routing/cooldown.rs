@@ -233,6 +233,11 @@ impl Ledger {
         self.entries.retain(|entry| entry.broker != broker);
     }
 
+    /// Who has a record here, cooling or not.
+    pub(super) fn brokers(&self) -> impl Iterator<Item = BrokerId> + '_ {
+        self.entries.iter().map(|entry| entry.broker)
+    }
+
     /// Whether `broker` has a record here, cooling or not.
     pub(super) fn remembers(&self, broker: BrokerId) -> bool {
         self.entries.iter().any(|entry| entry.broker == broker)

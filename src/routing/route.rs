@@ -406,14 +406,23 @@ impl Route {
                 .is_some_and(|pending| pending.awaits == Awaits::Isr)
     }
 
-    /// Whether a change at `broker` can matter to it: facts about others need not be handed in.
+    /// The brokers a change at which can matter to it, some more than once: news of others need
+    /// not be handed in.
+    pub fn concerned(&self) -> impl Iterator<Item = BrokerId> + '_ {
+        let own = [
+            self.leader(),
+            self.served.map(|(served, _)| served),
+            self.state.why().and_then(Why::broker),
+            self.pending.map(|pending| pending.broker),
+        ];
+        let havens = self.cluster.isr.iter().copied().filter(|_| self.alert);
+        let own = own.into_iter().flatten();
+        own.chain(self.ledger.brokers()).chain(havens)
+    }
+
+    /// Whether a change at `broker` can matter to it.
     pub fn concerns(&self, broker: BrokerId) -> bool {
-        self.cluster.leadership.leader == Some(broker)
-            || self.served.is_some_and(|(served, _)| served == broker)
-            || self.state.why().and_then(Why::broker) == Some(broker)
-            || self.pending.is_some_and(|pending| pending.broker == broker)
-            || self.ledger.remembers(broker)
-            || (self.alert && self.cluster.isr.contains(&broker))
+        self.concerned().any(|one| one == broker)
     }
 
     /// Whether `broker` may be read from as far as the ISR goes: a view of another epoch than the

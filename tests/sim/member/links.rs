@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nearside::cluster::{self, LinkState, Target};
-use nearside::ids::{BrokerId, Moment};
+use nearside::ids::{BrokerId, MetadataVersion, Moment};
 use nearside::routing::broker::{self, Broker};
 use nearside::routing::{Breaker, Class, Input, Link, LinkChange};
 use nearside::wire;
@@ -70,7 +70,7 @@ impl Member {
             Output::Silence { class, silent } => {
                 self.brokers.entry(broker).set_silent(class, silent);
                 if silent {
-                    self.tell_routes(&Input::Silent { broker, class });
+                    self.tell_concerned(broker, &Input::Silent { broker, class });
                 }
             }
             Output::Answered(class) => {
@@ -85,23 +85,30 @@ impl Member {
                     }
                 }
             }
-            Output::Quiet(class) => self.tell_routes(&Input::Quiet { broker, class }),
+            Output::Quiet(class) => self.tell_concerned(broker, &Input::Quiet { broker, class }),
             Output::Leadership(lot) => self.feed_metadata(cluster::Input::Hints(lot)),
             Output::Refresh { partitions, reason } => self.refresh_for_link(partitions, reason),
             Output::Breaker(view) => {
                 self.brokers.entry(broker).breaker = view;
                 match view {
-                    Breaker::Open(_) => self.tell_routes(&Input::BreakerOpened { broker }),
-                    Breaker::Closed => self.tell_routes(&Input::BreakerClosed { broker }),
+                    Breaker::Open(_) => {
+                        self.tell_concerned(broker, &Input::BreakerOpened { broker })
+                    }
+                    Breaker::Closed => {
+                        self.tell_concerned(broker, &Input::BreakerClosed { broker })
+                    }
                     Breaker::Readmitting => {}
                 }
             }
             Output::V10(dropped) => {
                 self.brokers.entry(broker).v10 = dropped;
-                self.tell_routes(&match dropped {
-                    true => Input::LaneDropped { broker },
-                    false => Input::LaneRestored { broker },
-                });
+                self.tell_concerned(
+                    broker,
+                    &match dropped {
+                        true => Input::LaneDropped { broker },
+                        false => Input::LaneRestored { broker },
+                    },
+                );
             }
             Output::Count(_) => {}
             Output::Row { .. }
@@ -114,9 +121,20 @@ impl Member {
         }
     }
 
-    pub(super) fn tell_routes(&mut self, input: &Input) {
-        let partitions = self.slots.keys();
-        let told = partitions.map(|partition| (partition.clone(), input.clone()));
+    /// Tells the routes that a broker's news may concern, as the fleet does.
+    pub(super) fn tell_concerned(&mut self, broker: BrokerId, input: &Input) {
+        let slots = self.slots.iter();
+        let concerned = slots.filter(|(_, slot)| slot.route.concerns(broker));
+        let told = concerned.map(|(partition, _)| (partition.clone(), input.clone()));
+        self.owed_routes.extend(told);
+    }
+
+    /// Tells the routes that wait for one of a new version of the metadata.
+    pub(super) fn tell_version(&mut self, version: MetadataVersion) {
+        let slots = self.slots.iter();
+        let watching = slots.filter(|(_, slot)| slot.route.watches_versions());
+        let input = Input::MetadataVersion(version);
+        let told = watching.map(|(partition, _)| (partition.clone(), input.clone()));
         self.owed_routes.extend(told);
     }
 
@@ -140,7 +158,7 @@ impl Member {
             }
         }
         self.feed_link(broker, broker::Input::Muted(until));
-        self.tell_routes(&Input::Throttled { broker, until });
+        self.tell_concerned(broker, &Input::Throttled { broker, until });
     }
 
     /// Facts first, then those whom they concern.
@@ -174,11 +192,14 @@ impl Member {
             (Link::Dialling | Link::Ready, _) => {}
         }
         if let Some(change) = news.change {
-            self.tell_routes(&Input::LinkChanged {
+            self.tell_concerned(
                 broker,
-                class,
-                change,
-            });
+                &Input::LinkChanged {
+                    broker,
+                    class,
+                    change,
+                },
+            );
         }
     }
 

@@ -75,7 +75,7 @@ impl Member {
                 ..
             } => self.owe(partition, Input::ReplicasChanged { replicas, offline }),
             Diff::MetadataVersion { version } => {
-                self.tell_routes(&Input::MetadataVersion(version));
+                self.tell_version(version);
                 self.metadata_changed();
             }
             Diff::BrokerRemoved { broker } => self.broker_left(broker),
@@ -134,11 +134,14 @@ impl Member {
         }
         for class in classes {
             let change = LinkChange::Lost;
-            self.tell_routes(&Input::LinkChanged {
+            self.tell_concerned(
                 broker,
-                class,
-                change,
-            });
+                &Input::LinkChanged {
+                    broker,
+                    class,
+                    change,
+                },
+            );
         }
     }
 
@@ -147,9 +150,9 @@ impl Member {
         let facts = self.brokers.entry(broker);
         facts.breaker = Breaker::Closed;
         let v10 = std::mem::take(&mut facts.v10);
-        self.tell_routes(&Input::LinkRestarted { broker });
+        self.tell_concerned(broker, &Input::LinkRestarted { broker });
         if v10 {
-            self.tell_routes(&Input::LaneRestored { broker });
+            self.tell_concerned(broker, &Input::LaneRestored { broker });
         }
     }
 
