@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use nearside::embedded::{Cluster, PartitionView};
 use nearside::ids::{AssignmentEpoch, BrokerId, Moment, Offset, TopicPartition};
+use nearside::routing;
 
 use crate::member::{Handled, Member, Note};
-use crate::plan::{GROUP, Plan};
+use crate::plan::{GROUP, Plan, ROUND_TRIP};
 
 /// What a run came to.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +16,8 @@ pub(crate) struct Report {
     /// The longest time without records at a partition that had some waiting, while its owner could
     /// reach an in-sync replica that had them.
     pub(crate) slowest: Gap,
+    /// The same where the broker it read was well, but behind the others.
+    pub(crate) behind: Gap,
     /// The longest time from the end of all faults to the first record written after it.
     pub(crate) recovery: Duration,
     pub(crate) records: usize,
@@ -31,12 +34,19 @@ pub(crate) struct Gap {
     pub(crate) place: String,
 }
 
+/// An owner could have had records.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    since: Moment,
+    /// The most replicas that were out of its reach meanwhile.
+    out_of_reach: usize,
+}
+
 /// Everything known of one run.
 pub(crate) struct Judge {
     heal_at: Moment,
     books: BTreeMap<TopicPartition, Book>,
-    /// Since when an owner could have had records.
-    waiting: BTreeMap<(usize, TopicPartition), Moment>,
+    waiting: BTreeMap<(usize, TopicPartition), Wait>,
     reroutes: BTreeMap<(usize, TopicPartition), Vec<(Moment, String)>>,
     report: Report,
 }
@@ -209,18 +219,41 @@ impl Judge {
             let key = (index, partition.clone());
             let view = cluster.partition(partition).unwrap();
             let next = slot.route.fetch_end();
-            if !slot.wants_records() || !is_served(&view, next, &reachable) {
+            let read = slot.route.served().map(|(broker, _)| broker);
+            let muted = read.is_some_and(|broker| member.is_muted(broker, now));
+            if muted || !slot.wants_records() || !is_served(&view, next, &reachable) {
                 self.waiting.remove(&key);
                 continue;
             }
-            let since = *self.waiting.entry(key).or_insert(now);
+            let wait = self.waiting.entry(key).or_insert(Wait {
+                since: now,
+                out_of_reach: 0,
+            });
+            let replicas = view.replicas.iter();
+            let away = replicas
+                .filter(|replica| !reachable(replica.broker))
+                .count();
+            wait.out_of_reach = wait.out_of_reach.max(away);
             let gap = Gap {
-                length: now.since(since.max(slot.fed_at)),
+                length: now.since(wait.since.max(slot.fed_at)),
                 at: now,
                 place: format!("{} {partition} {:?}", member.name, slot.route.state()),
             };
-            if gap.length > self.report.slowest.length {
-                self.report.slowest = gap;
+            let behind =
+                read.is_some_and(|broker| reachable(broker) && trails(&view, broker, next));
+            let (slowest, bound) = match behind {
+                true => (
+                    &mut self.report.behind,
+                    longest_behind(slot.route.settings()),
+                ),
+                false => (
+                    &mut self.report.slowest,
+                    longest_gap(slot.route.settings(), wait.out_of_reach),
+                ),
+            };
+            assert!(gap.length <= bound, "{gap:?}, longer than {bound:?}");
+            if gap.length > slowest.length {
+                *slowest = gap;
             }
         }
     }
@@ -291,6 +324,35 @@ fn is_served(view: &PartitionView, next: Offset, reachable: &impl Fn(BrokerId) -
             && replica.high_watermark > next
             && reachable(replica.broker)
     })
+}
+
+/// Whether a replica has no records from `next` on.
+fn trails(view: &PartitionView, broker: BrokerId, next: Offset) -> bool {
+    let mut replicas = view.replicas.iter();
+    replicas.any(|replica| replica.broker == broker && replica.high_watermark <= next)
+}
+
+/// Bound on a gap while an in-sync replica within reach has records, and others may be out of it
+/// (routing.md 8.4). The answer under way when the records came may carry none of them and take up
+/// to the hedge deadline. After that each replica out of reach may cost one hedge deadline more: it
+/// is silent, or was chosen as a refuge just before it fell silent. The leader has a moment to
+/// answer a hedge, and a connection may have to be made.
+fn longest_gap(settings: &routing::Settings, out_of_reach: usize) -> Duration {
+    let silences = 1 + u32::try_from(out_of_reach).unwrap();
+    settings.hedge_deadline() * silences
+        + settings.hedge_patience
+        + settings.connect_grace
+        + 2 * ROUND_TRIP
+}
+
+/// Bound on a gap while the replica being read is well, but trails the others: two samples of the
+/// leader's end (I9).
+fn longest_behind(settings: &routing::Settings) -> Duration {
+    settings.stuck
+        + settings.stuck_probe
+        + settings.stuck_grace
+        + settings.max_wait
+        + 2 * ROUND_TRIP
 }
 
 /// Bound on the time from the end of all faults to records of every partition: a session that runs

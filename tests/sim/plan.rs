@@ -70,8 +70,8 @@ impl Plan {
             pace: chance.millis(250..600),
             faults_from: Moment::from_ms(6_000),
             heal_at,
-            produce_until: heal_at + Duration::from_secs(16),
-            end: heal_at + Duration::from_secs(36),
+            produce_until: heal_at + Duration::from_secs(14),
+            end: heal_at + Duration::from_secs(30),
             fault_pause: chance.millis(800..4_000),
         }
     }

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::judge::Report;
+use crate::judge::{Gap, Report};
 use crate::trail::Trail;
 use crate::world::World;
 
@@ -88,7 +88,6 @@ fn many_seeds() {
 }
 
 fn tell(reports: &[(u64, Report)]) {
-    let slowest = reports.iter().max_by_key(|(_, one)| one.slowest.length);
     let longest = reports.iter().max_by_key(|(_, one)| one.recovery);
     let sum = |of: fn(&Report) -> usize| reports.iter().map(|(_, one)| of(one)).sum::<usize>();
     println!(
@@ -99,14 +98,19 @@ fn tell(reports: &[(u64, Report)]) {
         sum(|one| one.reroutes),
         sum(|one| one.resets),
     );
-    if let Some((seed, report)) = slowest {
-        let gap = &report.slowest;
-        println!(
-            "slowest gap {:?} at {:?}, {}: SEED={seed}",
-            gap.length, gap.at, gap.place
-        );
-    }
+    tell_slowest("slowest gap", reports, |one| &one.slowest);
+    tell_slowest("slowest gap of a reader behind others", reports, |one| {
+        &one.behind
+    });
     if let Some((seed, report)) = longest {
         println!("slowest recovery {:?}: SEED={seed}", report.recovery);
+    }
+}
+
+fn tell_slowest(what: &str, reports: &[(u64, Report)], of: fn(&Report) -> &Gap) {
+    let slowest = reports.iter().max_by_key(|(_, one)| of(one).length);
+    if let Some((seed, report)) = slowest {
+        let Gap { length, at, place } = of(report);
+        println!("{what} {length:?} at {at:?}, {place}: SEED={seed}");
     }
 }

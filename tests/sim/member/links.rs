@@ -151,6 +151,7 @@ impl Member {
         if by == wire::Class::Coordinator {
             return;
         }
+        self.mutes.insert(broker, until);
         let (now, draw) = (self.now, self.draw());
         for wire in self.net.wires_of(broker) {
             if wire.1 != by && wire.1 != wire::Class::Coordinator {

@@ -58,6 +58,8 @@ pub(crate) struct Member {
     stirred: BTreeSet<BrokerId>,
     probe_budget: broker::ProbeBudget,
     probing: probing::Watch,
+    /// Brokers that asked for silence, and until when.
+    mutes: BTreeMap<BrokerId, Moment>,
     purposes: BTreeMap<u64, Purpose>,
     asked: BTreeMap<u64, Asked>,
     last_token: u64,
@@ -143,6 +145,7 @@ impl Member {
             stirred: BTreeSet::new(),
             probe_budget: broker::ProbeBudget::new(50.0, routing.lease_cap()),
             probing: probing::Watch::default(),
+            mutes: BTreeMap::new(),
             purposes: BTreeMap::new(),
             asked: BTreeMap::new(),
             last_token: 0,
@@ -183,6 +186,11 @@ impl Member {
     /// The partitions the process holds, those being given up included.
     pub(crate) fn owned(&self) -> BTreeSet<TopicPartition> {
         self.slots.keys().cloned().collect()
+    }
+
+    /// Whether this broker asked for silence that still lasts.
+    pub(crate) fn is_muted(&self, broker: BrokerId, now: Moment) -> bool {
+        self.mutes.get(&broker).is_some_and(|until| *until > now)
     }
 
     /// Takes what the cluster sends; `false` if it is for somebody else.
