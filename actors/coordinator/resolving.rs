@@ -76,6 +76,7 @@ impl CoordinatorActor {
                     generation,
                     offset,
                     epoch,
+                    leader_epoch,
                     told,
                 } => (
                     generation,
@@ -83,6 +84,7 @@ impl CoordinatorActor {
                     resolve::Question::Validate {
                         offset,
                         epoch,
+                        leader_epoch,
                         told,
                     },
                 ),

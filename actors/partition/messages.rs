@@ -157,6 +157,7 @@ pub(crate) enum Ask {
         generation: PositionGeneration,
         offset: Offset,
         epoch: LeaderEpoch,
+        leader_epoch: Option<LeaderEpoch>,
         told: Option<(LeaderEpoch, Offset)>,
     },
 }

@@ -42,13 +42,14 @@ impl PartitionActor {
                 generation,
                 offset,
                 epoch,
-                leader_epoch: _,
+                leader_epoch,
                 told,
             } => {
                 self.question(Ask::Validate {
                     generation,
                     offset,
                     epoch,
+                    leader_epoch,
                     told,
                 });
             }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use nearside::group::Token;
 use nearside::ids::{
-    AssignmentEpoch, BrokerId, Draw, LeaderEpoch, Moment, Offset, PositionGeneration, TopicName,
-    TopicPartition,
+    AssignmentEpoch, BrokerId, Draw, LeaderEpoch, Moment, Offset, PositionGeneration, TopicId,
+    TopicName, TopicPartition,
 };
 use nearside::offsets::resolve::{
     Input, LeaderView, Outcome, Output, Question, Reset, Resolver, Settings,
@@ -13,43 +13,63 @@ use nearside::offsets::resolve::{
 use nearside::wire::api::offset_for_leader_epoch::{EpochEnd, Response as Ends};
 use nearside::wire::{ErrorCode, Request};
 
-/// Broker 1 leads everything in epoch 4.
-struct View;
+/// Broker 1 leads everything.
+struct View {
+    epoch: LeaderEpoch,
+    id: TopicId,
+}
 
 impl LeaderView for View {
     fn leader(&self, _: &TopicPartition) -> Option<(BrokerId, Option<LeaderEpoch>)> {
-        Some((BrokerId(1), Some(LeaderEpoch(4))))
+        Some((BrokerId(1), Some(self.epoch)))
     }
 
     fn partition_count(&self, _: &TopicName) -> Option<usize> {
         Some(1)
     }
+
+    fn topic_id(&self, _: &TopicName) -> Option<TopicId> {
+        Some(self.id)
+    }
 }
 
 struct Script {
     resolver: Resolver,
+    view: View,
     now: Moment,
     asked: Vec<(Token, LeaderEpoch)>,
     asked_at: Vec<u64>,
     outcomes: Vec<Outcome>,
+    refreshes: usize,
 }
 
 impl Script {
     fn validate(reset: Reset, told: Option<(LeaderEpoch, Offset)>) -> Self {
+        Self::validate_at(LeaderEpoch(4), reset, told)
+    }
+
+    /// The metadata at hand knows the leader of `epoch`; whoever asks knows that of epoch 4.
+    fn validate_at(epoch: LeaderEpoch, reset: Reset, told: Option<(LeaderEpoch, Offset)>) -> Self {
         let settings = Settings {
             reset,
             ..Settings::new(None)
         };
         let mut script = Self {
             resolver: Resolver::new(settings),
+            view: View {
+                epoch,
+                id: TopicId(uuid::Uuid::from_u128(1)),
+            },
             now: Moment::ZERO,
             asked: Vec::new(),
             asked_at: Vec::new(),
             outcomes: Vec::new(),
+            refreshes: 0,
         };
         let question = Question::Validate {
             offset: Offset(50),
             epoch: LeaderEpoch(3),
+            leader_epoch: Some(LeaderEpoch(4)),
             told,
         };
         script.give(Input::Resolve {
@@ -63,19 +83,23 @@ impl Script {
     }
 
     fn give(&mut self, input: Input) {
-        self.resolver.handle(input, &View, Draw(1), self.now);
+        self.resolver.handle(input, &self.view, Draw(1), self.now);
         while let Some(output) = self.resolver.poll_output() {
-            if let Output::Resolved { outcome, .. } = output {
-                self.outcomes.push(outcome);
-                continue;
-            }
-            let Output::Send {
-                request: Request::OffsetForLeaderEpoch(request),
-                token,
-                ..
-            } = output
-            else {
-                panic!("{output:?}");
+            let (request, token) = match output {
+                Output::Resolved { outcome, .. } => {
+                    self.outcomes.push(outcome);
+                    continue;
+                }
+                Output::Refresh(_) => {
+                    self.refreshes += 1;
+                    continue;
+                }
+                Output::Send {
+                    request: Request::OffsetForLeaderEpoch(request),
+                    token,
+                    ..
+                } => (request, token),
+                other => panic!("{other:?}"),
             };
             let [row] = &request.partitions[..] else {
                 panic!("{request:?}")
@@ -130,6 +154,31 @@ fn a_truncation_counts_only_when_it_is_answered_twice() {
         "{:?}",
         script.asked_at
     );
+}
+
+/// routing.md 12, metadata.md 6: the request carries no topic id.
+#[test]
+fn a_topic_that_was_created_anew_between_the_answers_truncates_nothing() {
+    let mut script = Script::validate(Reset::Latest, None);
+    script.answer(3, 40);
+    script.view.id = TopicId(uuid::Uuid::from_u128(2));
+    script.answer(3, 40);
+    assert_eq!(script.outcomes, [Outcome::Unknown]);
+}
+
+#[test]
+fn a_leader_older_than_the_one_asked_about_is_not_asked() {
+    let mut script = Script::validate_at(LeaderEpoch(3), Reset::Latest, None);
+    for _ in 0..5 {
+        script.now = script.resolver.next_deadline().unwrap();
+        script.give(Input::Tick);
+    }
+    assert_eq!(script.asked, []);
+    assert!(script.refreshes > 0, "its successor is looked for");
+    script.view.epoch = LeaderEpoch(4);
+    script.give(Input::MetadataChanged);
+    script.answer(3, 80);
+    assert_eq!(script.outcomes, [Outcome::Agrees]);
 }
 
 #[test]

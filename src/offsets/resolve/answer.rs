@@ -173,8 +173,9 @@ impl Resolver {
                 let next = match row.ask {
                     Ask::List(..) => job.on_listed(said.offset, &self.settings, facts.now),
                     Ask::Commit | Ask::EpochEnd(_) => {
-                        let (epoch, end) = (said.epoch, said.offset);
-                        job.on_epoch_end(epoch, end, row.leader_epoch, &self.settings)
+                        let id = facts.view.topic_id(&key.partition.topic);
+                        let said = (said.epoch, said.offset);
+                        job.on_epoch_end(said, row.leader_epoch, id, &self.settings)
                     }
                 };
                 self.follow(key, next, facts);

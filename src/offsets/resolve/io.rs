@@ -6,8 +6,8 @@ use crate::backoff::Backoff;
 use crate::cluster::Snapshot;
 use crate::group::{Assigned, NoAnswer, Standing, Token};
 use crate::ids::{
-    AssignmentEpoch, BrokerId, GroupId, LeaderEpoch, Offset, PositionGeneration, TopicName,
-    TopicPartition,
+    AssignmentEpoch, BrokerId, GroupId, LeaderEpoch, Offset, PositionGeneration, TopicId,
+    TopicName, TopicPartition,
 };
 use crate::wire::api::Isolation;
 use crate::wire::{ErrorCode, Request, Response};
@@ -90,6 +90,9 @@ pub trait LeaderView {
 
     /// Number of partitions; `None` while the topic is not known.
     fn partition_count(&self, topic: &TopicName) -> Option<usize>;
+
+    /// The id of a topic (KIP-516); `None` while it is not known, or on clusters without ids.
+    fn topic_id(&self, topic: &TopicName) -> Option<TopicId>;
 }
 
 impl LeaderView for Snapshot {
@@ -100,6 +103,10 @@ impl LeaderView for Snapshot {
 
     fn partition_count(&self, topic: &TopicName) -> Option<usize> {
         crate::group::TopicView::partition_count(self, topic)
+    }
+
+    fn topic_id(&self, topic: &TopicName) -> Option<TopicId> {
+        self.topic(topic).and_then(|topic| topic.id)
     }
 }
 
@@ -119,6 +126,8 @@ pub enum Question {
         offset: Offset,
         /// Epoch of the record before it.
         epoch: LeaderEpoch,
+        /// Leader epoch known to whoever asks: no leader of a lower one is asked.
+        leader_epoch: Option<LeaderEpoch>,
         /// A divergence that a Fetch row told of: the first of the two answers that count.
         told: Option<(LeaderEpoch, Offset)>,
     },

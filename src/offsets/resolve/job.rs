@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::io::{Outcome, Question, Reset, ResetCause, Settings};
-use crate::ids::{AssignmentEpoch, LeaderEpoch, Moment, Offset, PositionGeneration};
+use crate::ids::{AssignmentEpoch, LeaderEpoch, Moment, Offset, PositionGeneration, TopicId};
 use crate::wire::api::Isolation;
 use crate::wire::api::list_offsets::At;
 
@@ -29,6 +29,7 @@ pub(super) struct Job {
     unix_ms: i64,
     cause: Option<ResetCause>,
     log_start: Option<Offset>,
+    topic_id: Option<TopicId>,
     above_since: Option<Moment>,
     divergence: Option<Divergence>,
 }
@@ -68,15 +69,18 @@ pub(super) struct Origin {
     pub(super) generation: PositionGeneration,
     pub(super) unix_ms: i64,
     pub(super) policy: Reset,
+    /// Epoch of the leader as known now.
+    pub(super) leader_epoch: Option<LeaderEpoch>,
+    /// The topic's id as known now.
+    pub(super) topic_id: Option<TopicId>,
 }
 
 impl Job {
-    /// Opens a question, or answers it at once. `leader_epoch` is that of the leader as known now.
+    /// Opens a question, or answers it at once.
     pub(super) fn open(
         question: Question,
         origin: Origin,
         settings: &Settings,
-        leader_epoch: Option<LeaderEpoch>,
         now: Moment,
     ) -> (Self, Next) {
         let Origin {
@@ -85,6 +89,8 @@ impl Job {
             generation,
             unix_ms,
             policy,
+            leader_epoch,
+            topic_id,
         } = origin;
         let mut job = Self {
             serial,
@@ -101,6 +107,7 @@ impl Job {
             unix_ms,
             cause: None,
             log_start: None,
+            topic_id,
             above_since: None,
             divergence: None,
         };
@@ -132,6 +139,18 @@ impl Job {
                 epoch: Some(epoch), ..
             } => Next::Ask(Ask::EpochEnd(epoch)),
             Question::OutOfRange { epoch: None, .. } => Next::Ask(Self::bound(At::Earliest)),
+        }
+    }
+
+    /// Whether a leader of this epoch is older than the one the question is about.
+    pub(super) fn is_ahead_of(&self, epoch: Option<LeaderEpoch>) -> bool {
+        match self.question {
+            Question::Validate { leader_epoch, .. } => epoch.is_some() && epoch < leader_epoch,
+            Question::Start
+            | Question::Reset(_)
+            | Question::Timestamp(_)
+            | Question::OutOfRange { .. }
+            | Question::End => false,
         }
     }
 
@@ -214,12 +233,13 @@ impl Job {
         Next::Later(Self::bound(At::Latest), delay)
     }
 
-    /// The leader's answer to OffsetForLeaderEpoch.
+    /// The leader's answer to OffsetForLeaderEpoch: the epoch and its end, given by a leader of
+    /// `leader_epoch` while the topic had the id `topic_id`.
     pub(super) fn on_epoch_end(
         &mut self,
-        epoch: Option<LeaderEpoch>,
-        end: Option<Offset>,
+        (epoch, end): (Option<LeaderEpoch>, Option<Offset>),
         leader_epoch: Option<LeaderEpoch>,
+        topic_id: Option<TopicId>,
         settings: &Settings,
     ) -> Next {
         let position = match self.question {
@@ -239,6 +259,10 @@ impl Job {
             end,
             leader_epoch,
         };
+        if topic_id != self.topic_id {
+            // The history of another topic of that name says nothing about ours (KIP-516).
+            return self.undecided(Outcome::Unknown);
+        }
         if self.divergence == Some(found) {
             return Next::Done(match self.policy {
                 Reset::None => Outcome::Halt,

@@ -90,12 +90,15 @@ impl Resolver {
                 let policy = self.policy_for(&partition, question, view);
                 self.last_serial += 1;
                 let serial = self.last_serial;
+                let leader = view.leader(&partition);
                 let origin = Origin {
                     serial,
                     assignment_epoch,
                     generation,
                     unix_ms,
                     policy,
+                    leader_epoch: leader.and_then(|(_, epoch)| epoch),
+                    topic_id: view.topic_id(&partition.topic),
                 };
                 self.open(partition, question, origin, facts);
             }
@@ -166,10 +169,9 @@ impl Resolver {
         } else {
             Slot::Position
         };
-        let leader_epoch = facts.view.leader(&partition).and_then(|(_, epoch)| epoch);
         let key = Key { partition, slot };
         self.drop_job(&key);
-        let (job, next) = Job::open(question, origin, &self.settings, leader_epoch, facts.now);
+        let (job, next) = Job::open(question, origin, &self.settings, facts.now);
         self.late
             .insert((facts.now + self.settings.late_after, key.clone()));
         self.jobs.insert(key.clone(), job);
@@ -278,6 +280,9 @@ impl Resolver {
         let target = match job.ask {
             Ask::Commit => Target::Coordinator,
             Ask::List(..) | Ask::EpochEnd(_) => match facts.view.leader(&key.partition) {
+                Some(old) if job.is_ahead_of(old.1) => {
+                    return self.await_leader(key, Some(old), facts);
+                }
                 Some((leader, _)) => Target::Leader(leader),
                 None => return self.await_leader(key, None, facts),
             },

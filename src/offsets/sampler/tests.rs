@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::ids::{LeaderEpoch, PartitionIndex, TopicName};
+use crate::ids::{LeaderEpoch, PartitionIndex, TopicId, TopicName};
 use crate::wire::api::list_offsets;
 
 /// Partition `n` is led by broker `n % 3 + 1` at epoch 5; those from 9,000 on have no leader.
@@ -21,6 +21,10 @@ impl LeaderView for Cluster {
 
     fn partition_count(&self, _: &TopicName) -> Option<usize> {
         Some(10_000)
+    }
+
+    fn topic_id(&self, _: &TopicName) -> Option<TopicId> {
+        None
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nearside::assign;
 use nearside::group::TopicView;
-use nearside::ids::{BrokerId, LeaderEpoch, Rack, TopicName, TopicPartition};
+use nearside::ids::{BrokerId, LeaderEpoch, Rack, TopicId, TopicName, TopicPartition};
 use nearside::offsets::resolve::LeaderView;
 
 /// What the processes know of the cluster: a copy that changes only on [`Rig::refresh`].
@@ -35,5 +35,9 @@ impl LeaderView for Known {
 
     fn partition_count(&self, topic: &TopicName) -> Option<usize> {
         TopicView::partition_count(self, topic)
+    }
+
+    fn topic_id(&self, _: &TopicName) -> Option<TopicId> {
+        None
     }
 }

@@ -49,13 +49,14 @@ impl Rig {
                 generation,
                 offset,
                 epoch,
+                leader_epoch,
                 told,
-                ..
             } => (
                 generation,
                 Question::Validate {
                     offset,
                     epoch,
+                    leader_epoch,
                     told,
                 },
             ),

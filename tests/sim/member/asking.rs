@@ -212,12 +212,13 @@ impl Member {
                 generation,
                 offset,
                 epoch,
+                leader_epoch,
                 told,
-                ..
             } => {
                 let question = Question::Validate {
                     offset,
                     epoch,
+                    leader_epoch,
                     told,
                 };
                 (generation, Asking::History, question)
