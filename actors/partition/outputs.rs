@@ -8,7 +8,7 @@ use crate::actors::handler::HostRequest;
 use crate::actors::metadata::Need;
 use crate::fleet::{Event, RouteChange};
 use crate::records::BatchError;
-use crate::routing::{self, Count, Delivery, Output, broker};
+use crate::routing::{self, Count, Delivery, Output, Role, broker};
 use crate::wire::ErrorCode;
 
 impl PartitionActor {
@@ -55,13 +55,7 @@ impl PartitionActor {
             }
             Output::Deliver(delivery) => self.deliver(&delivery, ctx),
             // The fetch end moved back; `position_moved` has dropped what lay beyond it.
-            Output::Truncate { from, to } => {
-                self.thread.telemetry.emit(Event::Truncated {
-                    partition,
-                    from,
-                    to,
-                });
-            }
+            Output::Truncate { .. } => {}
             Output::Event(event) => self.tell(event),
             Output::Count(count) => self.count(count),
         }
@@ -139,10 +133,19 @@ impl PartitionActor {
                     cause: bound.name(),
                 });
             }
-            routing::Event::Truncated { .. } => {}
-            routing::Event::CaughtUp { with, end } => {
-                tracing::debug!(%partition, ?with, %end, "caught up");
+            routing::Event::Truncated { from, to, epochs } => {
+                telemetry.emit(Event::Truncated {
+                    partition,
+                    from,
+                    to,
+                    epoch_before: epochs.0,
+                    epoch: epochs.1,
+                });
             }
+            routing::Event::CaughtUp { with, end } => telemetry.emit(match with {
+                Role::Leader => Event::CaughtUpWithLeader { partition, end },
+                Role::Follower => Event::CaughtUpWithReplica { partition, end },
+            }),
             routing::Event::CorruptBatch { offset } => {
                 let place = crate::records::Place {
                     position: offset,
@@ -161,9 +164,9 @@ impl PartitionActor {
                     denied: code == ErrorCode::TOPIC_AUTHORIZATION_FAILED,
                 });
             }
-            routing::Event::Halted => {
+            routing::Event::Halted(why) => {
                 self.status.fail();
-                let reason = "no offset to read from, and auto.offset.reset=none".to_owned();
+                let reason = why.reason().to_owned();
                 telemetry.emit(Event::PartitionFailed { partition, reason });
             }
             routing::Event::LeaseOverdue(overdue) => {

@@ -88,6 +88,25 @@ pub enum Event {
         from: Offset,
         /// Position now.
         to: Offset,
+        /// Leader epoch of the record before the old position, if it is known.
+        epoch_before: Option<LeaderEpoch>,
+        /// Leader epoch of the record before the new position, if the leader told.
+        epoch: Option<LeaderEpoch>,
+    },
+    /// Reading reached the end of the log as its leader told it last. Once per route and position
+    /// (routing.md 14.1).
+    CaughtUpWithLeader {
+        /// The partition.
+        partition: TopicPartition,
+        /// The end.
+        end: Offset,
+    },
+    /// Reading reached the end of the replica it reads from. The leader may be further.
+    CaughtUpWithReplica {
+        /// The partition.
+        partition: TopicPartition,
+        /// The replica's end.
+        end: Offset,
     },
     /// A record batch cannot be opened; its partition halts.
     CorruptBatch {

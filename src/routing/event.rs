@@ -54,8 +54,8 @@ pub enum Event {
         /// The code.
         code: ErrorCode,
     },
-    /// Reading stopped for good: no offset, or a compression this client cannot read.
-    Halted,
+    /// Reading stopped until a seek.
+    Halted(Halt),
     /// Gauge `route_lease_overdue`: the hard stop passed while the leader is out of reach.
     LeaseOverdue(bool),
     /// Gauge `leader_unreachable`: the leader is silent and nobody may be read instead, or the
@@ -65,6 +65,37 @@ pub enum Event {
     Starving(bool),
     /// The topic does not exist any more.
     TopicGone,
+}
+
+/// Why a partition stands still for good.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Halt {
+    /// There is no offset to read from, and the reset policy is `none`.
+    NoOffset,
+    /// The log was truncated below the position, and the reset policy is `none` (KIP-320).
+    Truncated,
+    /// The leader says that the log is compressed in a way that needs a newer client: code 76.
+    Compression,
+}
+
+impl Halt {
+    /// Its name in traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoOffset => "no_offset",
+            Self::Truncated => "truncated",
+            Self::Compression => "compression",
+        }
+    }
+
+    /// The reason in words.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::NoOffset => "no offset to read from, and auto.offset.reset=none",
+            Self::Truncated => "log truncated below the position, and auto.offset.reset=none",
+            Self::Compression => "the leader answers that this client cannot read the compression",
+        }
+    }
 }
 
 /// The end of the leader's log beyond which an offset lay.

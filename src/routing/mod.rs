@@ -57,7 +57,7 @@ mod transition;
 mod watch;
 
 pub use cooldown::Fault;
-pub use event::{Bound, Endpoint, Event, Reason, RoutingChange};
+pub use event::{Bound, Endpoint, Event, Halt, Reason, RoutingChange};
 pub use facts::{Breaker, BrokerFacts, Brokers, Class, FOLLOWER_FETCH, Link};
 pub use health::Health;
 pub use input::{Assigned, Found, Indexed, Input, Leadership, LinkChange, Source, Verdict};

@@ -242,6 +242,8 @@ fn error(event: &Event) -> Option<String> {
         | Event::RoutingChange(_)
         | Event::PositionReset { .. }
         | Event::Truncated { .. }
+        | Event::CaughtUpWithLeader { .. }
+        | Event::CaughtUpWithReplica { .. }
         | Event::BreakerChanged { .. }
         | Event::BrokerLink { .. } => return None,
     };

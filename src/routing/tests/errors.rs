@@ -6,8 +6,8 @@ use super::desk::{B1, B2, B3, Desk, error, hint, stay};
 use crate::cluster;
 use crate::ids::{LeaderEpoch, Offset};
 use crate::routing::{
-    Bound, Event, Fault, Found, Indexed, Input, Output, Position, Reason, Source, State, Verdict,
-    Why,
+    Bound, Event, Fault, Found, Halt, Indexed, Input, Output, Position, Reason, Source, State,
+    Verdict, Why,
 };
 use crate::wire::ErrorCode;
 use crate::wire::api::fetch::{EpochEnd, Row};
@@ -156,7 +156,8 @@ fn nothing_found_halts_the_partition() {
         found: Found::Nothing,
     });
     assert_eq!(desk.route.position(), Position::Halted);
-    assert!(desk.said.contains(&Output::Event(Event::Halted)));
+    let halted = Event::Halted(Halt::NoOffset);
+    assert!(desk.said.contains(&Output::Event(halted)));
     desk.input(Input::Seek {
         offset: Offset(5),
         epoch: None,

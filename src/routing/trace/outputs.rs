@@ -80,7 +80,7 @@ fn describe_event(event: &Event) -> String {
         },
         Event::CorruptBatch { offset } => format!("corrupt_batch {offset}"),
         Event::Refused { code } => format!("refused {}", code.0),
-        Event::Halted => "halted".to_owned(),
+        Event::Halted(why) => format!("halted {}", why.name()),
         Event::LeaseOverdue(overdue) => format!("lease_overdue {overdue}"),
         Event::LeaderUnreachable(silent) => format!("leader_unreachable {silent}"),
         Event::Starving(starving) => format!("starving {starving}"),

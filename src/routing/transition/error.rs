@@ -5,7 +5,7 @@ use crate::cluster;
 use crate::ids::{BrokerId, Moment};
 use crate::routing::codes::{FollowerAnswer, LeaderAnswer, follower_answer, leader_answer};
 use crate::routing::cooldown::Fault;
-use crate::routing::event::{Event, Reason};
+use crate::routing::event::{Event, Halt, Reason};
 use crate::routing::output::{Count, Output, Resolve};
 use crate::routing::route::{Context, Route};
 use crate::routing::stamp::{Role, Stamp};
@@ -53,7 +53,7 @@ impl Route {
             LeaderAnswer::Unreadable => {
                 self.absolve_suspect(Fault::Version);
                 self.tell(error);
-                self.halt();
+                self.halt(Halt::Compression);
             }
             LeaderAnswer::Fenced => self.fence(context),
             LeaderAnswer::Behind => {

@@ -2,7 +2,7 @@
 
 use crate::ids::{LeaderEpoch, Offset, PositionGeneration};
 use crate::routing::cooldown::{Fault, Ledger};
-use crate::routing::event::{Bound, Event};
+use crate::routing::event::{Bound, Event, Halt};
 use crate::routing::input::{Found, Indexed, Source, Verdict};
 use crate::routing::marks::Watermarks;
 use crate::routing::output::{Count, Output, Resolve};
@@ -65,7 +65,7 @@ impl Route {
         self.position = Position::Ready;
         self.gates.anew = false;
         match found {
-            Found::Nothing => self.halt(),
+            Found::Nothing => self.halt(Halt::NoOffset),
             Found::Offset {
                 offset,
                 epoch,
@@ -147,7 +147,7 @@ impl Route {
                 }
                 self.truncate(to, epoch);
             }
-            Verdict::Halt => self.halt(),
+            Verdict::Halt => self.halt(Halt::Truncated),
         }
     }
 
@@ -162,9 +162,9 @@ impl Route {
         }
     }
 
-    pub(in crate::routing) fn halt(&mut self) {
+    pub(in crate::routing) fn halt(&mut self, why: Halt) {
         self.position = Position::Halted;
-        self.emit(Output::Event(Event::Halted));
+        self.emit(Output::Event(Event::Halted(why)));
     }
 
     pub(in crate::routing) fn set_position(&mut self, offset: Offset, epoch: Option<LeaderEpoch>) {

@@ -86,7 +86,7 @@ impl Member {
                     to,
                 });
             }
-            Event::Halted | Event::CorruptBatch { .. } => {
+            Event::Halted(_) | Event::CorruptBatch { .. } => {
                 self.tell(format_args!("{partition} {event:?}"));
                 self.notes.push(Note::Halted { partition });
             }

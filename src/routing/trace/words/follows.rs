@@ -92,6 +92,6 @@ fn told(event: &Event) -> Option<String> {
         Event::Starving(true) => "starving: the leader gives nothing on any lane".to_owned(),
         Event::Starving(false) => "no longer starving".to_owned(),
         Event::TopicGone => "the end of the topic reported".to_owned(),
-        Event::Truncated { .. } | Event::Halted => return None,
+        Event::Truncated { .. } | Event::Halted(_) => return None,
     })
 }
