@@ -97,7 +97,7 @@ fn a_rebalance_order_that_arrives_while_joining_starts_no_second_join() {
     rig.run_for(Duration::from_millis(2_600));
     rig.nodes[first].log.clear();
     let topics = ["orders".into(), "payments".into()];
-    rig.tell_member(first, nearside::group::Input::Subscribe(topics.into()));
+    rig.tell_member(first, group::Input::Subscribe(topics.into()));
     rig.run_for(SECOND * 2);
     assert_eq!(
         lines(rig.log(first), "sent JoinGroup").len(),
@@ -188,7 +188,7 @@ fn a_fence_for_a_former_generation_costs_no_more_than_a_rejoin() {
     rig.run_for(SECOND);
     let now = rig.nodes[node].member.generation().unwrap();
     let error = ErrorCode::FENCED_INSTANCE_ID;
-    let refused = |generation| nearside::group::Input::Refused { generation, error };
+    let refused = |generation| group::Input::Refused { generation, error };
     rig.tell_member(node, refused(Generation(now.0 - 1)));
     rig.run_for(SECOND * 5);
     assert_eq!(lines(rig.log(node), "lost"), [""; 0]);
@@ -205,7 +205,7 @@ fn a_fence_for_a_former_generation_costs_no_more_than_a_rejoin() {
 #[test]
 fn an_eager_group_gives_everything_up_before_it_joins() {
     let mut rig = Rig::new(4);
-    let eager = |settings: &mut nearside::group::Settings| {
+    let eager = |settings: &mut group::Settings| {
         settings.assignors = vec![nearside::assign::Assignor::Range];
     };
     let first = rig.start(eager);
@@ -238,7 +238,7 @@ fn an_eager_group_gives_everything_up_before_it_joins() {
 #[test]
 fn a_killed_members_partitions_go_to_the_others_when_its_session_ends() {
     let mut rig = Rig::new(4);
-    let short = |settings: &mut nearside::group::Settings| {
+    let short = |settings: &mut group::Settings| {
         settings.session_timeout = SECOND * 10;
     };
     let first = rig.start(short);
