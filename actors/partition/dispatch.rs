@@ -7,7 +7,7 @@ use super::messages::{BrokerNews, Told};
 use super::supervisor::PartitionSupervisor;
 use crate::cluster::{Diff, LeaderSource, Snapshot};
 use crate::ids::{BrokerId, LeaderEpoch, TopicName, TopicPartition};
-use crate::routing::{Breaker, Brokers, Class, Input, Leadership, Link, LinkChange};
+use crate::routing::{Breaker, BrokerFacts, Brokers, Class, Input, Leadership, Link, LinkChange};
 
 impl PartitionSupervisor {
     /// Takes a new snapshot and tells each route what changed for it.
@@ -225,17 +225,23 @@ fn apply(table: &mut Brokers, broker: BrokerId, news: BrokerNews) -> Vec<Input> 
             CLASSES.map(|class| changed(class, LinkChange::Lost)).into()
         }
         BrokerNews::Restarted => {
-            facts.breaker = Breaker::Closed;
-            for class in CLASSES {
-                facts.set_silent(class, false);
-            }
-            let lane = std::mem::take(&mut facts.v10).then_some(Input::LaneRestored { broker });
+            let lane = begin_anew(facts).then_some(Input::LaneRestored { broker });
             [Input::LinkRestarted { broker }]
                 .into_iter()
                 .chain(lane)
                 .collect()
         }
     }
+}
+
+/// Drops what the former link knew: whether the broker is silent, the new one finds out. Whether
+/// the no-rack lane had dropped to v10.
+fn begin_anew(facts: &mut BrokerFacts) -> bool {
+    facts.breaker = Breaker::Closed;
+    for class in CLASSES {
+        facts.set_silent(class, false);
+    }
+    std::mem::take(&mut facts.v10)
 }
 
 const CLASSES: [Class; 3] = [Class::Rack, Class::NoRack, Class::Control];

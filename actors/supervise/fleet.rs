@@ -24,6 +24,8 @@ use crate::actors::trace::RouteTrace;
 use crate::cluster::{LinkState, Target};
 use crate::error::{Error, ErrorKind};
 use crate::fleet::{Event, StopReason, Stopped, Victim};
+use crate::ids::Incarnation;
+use crate::routing::Class;
 use crate::supervision::{Budget, Level, Verdict};
 
 /// What the outside, and the actors below, ask of the fleet supervisor.
@@ -179,11 +181,34 @@ impl FleetSupervisor {
             Verdict::Restart { after } => after,
             Verdict::Escalate => LINK_PAUSE,
         };
+        self.tell_silence((target, death.incarnation), after, ctx);
         let actor = format!("link to {target:?}");
         self.telemetry.emit(Event::ActorRestarted { actor, reason });
         ctx.run_later(after, move |actor, ctx| {
             actor.links.start(target);
             actor.tell_threads(target, BrokerNews::Restarted, ctx);
+        });
+    }
+
+    /// A link that rests cannot say that it is not Ready: its partitions hear it from here, as soon
+    /// as they would have from the link (routing.md R43).
+    fn tell_silence(
+        &self,
+        (target, incarnation): (Target, Incarnation),
+        rest: Duration,
+        ctx: &mut Context<Self>,
+    ) {
+        let due = self.links.settings.refuge;
+        if rest <= due {
+            return;
+        }
+        ctx.run_later(due, move |actor, ctx| {
+            if actor.links.incarnation(target) == Some(incarnation) {
+                for class in [Class::Rack, Class::NoRack] {
+                    let silent = true;
+                    actor.tell_threads(target, BrokerNews::Silence { class, silent }, ctx);
+                }
+            }
         });
     }
 

@@ -193,6 +193,43 @@ fn a_crashed_link_to_the_nearest_replica_costs_no_record_and_is_read_again() {
     });
 }
 
+/// routing.md R43: a leader whose link is at rest is a leader that nobody reaches.
+#[test]
+fn while_a_link_that_used_up_its_restarts_rests_another_replica_is_read() {
+    run(async {
+        let stage = Stage::new();
+        stage.topic("orders", 1);
+        let leader = stage.leader("orders", 0).map(BrokerId).expect("led");
+        let seen = Seen::default();
+        let fleet = stage
+            .fleet("g", "elsewhere", seen.noting("orders"))
+            .start_on_this_thread()
+            .await
+            .expect("starts");
+        stage.produce("orders", 0, 10);
+        until("the first records are seen", || seen.len() == 10).await;
+        until("its restarts are used up", || {
+            fleet.crash(Victim::Link(leader));
+            restarts(&fleet) == 11
+        })
+        .await;
+
+        let begun = tokio::time::Instant::now();
+        stage.produce("orders", 0, 10);
+        until("the next records are seen", || seen.len() == 20).await;
+        let stood = begun.elapsed();
+        assert!(stood < Duration::from_secs(1), "stood still for {stood:?}");
+        let broker_of = || fleet.report().partitions.first().and_then(|row| row.broker);
+        assert_ne!(broker_of(), Some(leader));
+
+        until("the leader is read again", || broker_of() == Some(leader)).await;
+        stage.produce("orders", 0, 10);
+        until("the last records are seen", || seen.len() == 30).await;
+        fleet.stop(Duration::from_secs(20)).await;
+        assert_eq!(seen.offsets(&orders(0)), (0..30).collect::<Vec<_>>());
+    });
+}
+
 /// Nothing restarts these yet. A fleet that cannot work must end and say why, not stand still.
 #[test]
 fn a_crash_of_an_actor_that_nothing_restarts_ends_the_fleet_with_its_name() {
