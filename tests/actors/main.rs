@@ -20,3 +20,4 @@ mod offsets;
 mod reading;
 mod stage;
 mod supervision;
+mod truncating;
