@@ -114,7 +114,9 @@ async fn carry(
 
 /// What a handler saw, and when.
 #[derive(Clone, Default)]
-struct Diary(Arc<Mutex<BTreeMap<TopicPartition, Vec<(i64, Instant)>>>>);
+struct Diary(Arc<Mutex<Seen>>);
+
+type Seen = BTreeMap<TopicPartition, Vec<(i64, Instant)>>;
 
 impl Diary {
     fn subscription(&self, topic: &str) -> Subscription {

@@ -91,7 +91,7 @@ fn sent(outputs: &[Output]) -> Vec<(BrokerId, Token, usize)> {
         Output::Send {
             to, token, request, ..
         } => (*to, *token, request.partitions.len()),
-        other => panic!("{other:?}"),
+        other @ (Output::Sampled { .. } | Output::Refresh(_)) => panic!("{other:?}"),
     });
     sent.collect()
 }

@@ -314,7 +314,8 @@ impl Trial {
 
     fn say(&mut self, input: Input) {
         let before = self.desk.clone();
-        self.desk.input(input.clone());
+        let heard = input.clone();
+        self.desk.input(input);
         let said = self.desk.said.clone();
         for output in &said {
             self.judge(output);
@@ -326,7 +327,7 @@ impl Trial {
             "{:#?}",
             self.desk.route
         );
-        laws::hold(&before, &input, &self.desk);
+        laws::hold(&before, &heard, &self.desk);
     }
 }
 

@@ -367,7 +367,8 @@ fn r39_a_resumed_refuge_reads_on_and_asks_if_the_question_fell_due() {
 
 #[test]
 fn r45_faults_of_a_refuge_lead_to_the_next_one() {
-    let faults: [(fn(&mut Desk), Option<Fault>); 7] = [
+    type Case = (fn(&mut Desk), Option<Fault>);
+    let faults: [Case; 7] = [
         (|desk| desk.error(56), Some(Fault::Storage)),
         (|desk| desk.error(6), Some(Fault::NotReplica)),
         (|desk| desk.error(1), Some(Fault::Range)),
