@@ -187,11 +187,7 @@ fn apply(table: &mut Brokers, broker: BrokerId, news: BrokerNews) -> Vec<Input> 
         }
         BrokerNews::Breaker(breaker) => {
             facts.breaker = breaker;
-            match breaker {
-                Breaker::Open(_) => vec![Input::BreakerOpened { broker }],
-                Breaker::Closed => vec![Input::BreakerClosed { broker }],
-                Breaker::Readmitting => vec![],
-            }
+            breaker_input(broker, breaker).into_iter().collect()
         }
         BrokerNews::V10(dropped) => {
             facts.v10 = dropped;
@@ -231,6 +227,14 @@ fn apply(table: &mut Brokers, broker: BrokerId, news: BrokerNews) -> Vec<Input> 
                 .chain(lane)
                 .collect()
         }
+    }
+}
+
+fn breaker_input(broker: BrokerId, breaker: Breaker) -> Option<Input> {
+    match breaker {
+        Breaker::Open(_) => Some(Input::BreakerOpened { broker }),
+        Breaker::Closed => Some(Input::BreakerClosed { broker }),
+        Breaker::Readmitting => None,
     }
 }
 
