@@ -222,10 +222,8 @@ fn apply(table: &mut Brokers, broker: BrokerId, news: BrokerNews) -> Vec<Input> 
         }
         BrokerNews::Restarted => {
             let lane = begin_anew(facts).then_some(Input::LaneRestored { broker });
-            [Input::LinkRestarted { broker }]
-                .into_iter()
-                .chain(lane)
-                .collect()
+            let restarted = Input::LinkRestarted { broker };
+            [restarted].into_iter().chain(lane).collect()
         }
     }
 }

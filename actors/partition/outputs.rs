@@ -158,11 +158,7 @@ impl PartitionActor {
             }
             routing::Event::Refused { code } => {
                 let error = format!("the leader answers {code}");
-                telemetry.emit(Event::TopicError {
-                    topic: partition.topic,
-                    error,
-                    denied: code == ErrorCode::TOPIC_AUTHORIZATION_FAILED,
-                });
+                self.tell_topic(error, code == ErrorCode::TOPIC_AUTHORIZATION_FAILED);
             }
             routing::Event::Halted(why) => {
                 self.status.fail();
@@ -181,14 +177,17 @@ impl PartitionActor {
                     telemetry.note_starved(broker);
                 }
             }
-            routing::Event::TopicGone => {
-                telemetry.emit(Event::TopicError {
-                    topic: partition.topic,
-                    error: "the topic is gone".to_owned(),
-                    denied: false,
-                });
-            }
+            routing::Event::TopicGone => self.tell_topic("the topic is gone".to_owned(), false),
         }
+    }
+
+    fn tell_topic(&self, error: String, denied: bool) {
+        let topic = self.partition.topic.clone();
+        self.thread.telemetry.emit(Event::TopicError {
+            topic,
+            error,
+            denied,
+        });
     }
 
     fn count(&self, count: Count) {
