@@ -44,7 +44,8 @@ impl Route {
             self.retry.moved();
             self.marks.route_changed();
             self.pending = None;
-            self.permit = None;
+            // Whoever was readmitted stays so as long as nothing drives it away.
+            self.permit = self.permit.filter(|broker| self.state.follower() == Some(*broker));
             self.watch.route_changed(context.now);
             for timer in OF_A_GENERATION {
                 self.timers.clear(timer);
@@ -213,6 +214,9 @@ impl Route {
                 if last.why() != Some(why) {
                     self.seek_alternative(why, context);
                 }
+                if let (Why::Cooldown(broker), Until::Permit) = (why, until) {
+                    self.queue_for_permit(broker);
+                }
             }
         }
     }
@@ -225,6 +229,13 @@ impl Route {
         {
             self.timers.set(Timer::Alternative, context.now);
         }
+    }
+
+    /// Whoever waits for a permit of the breaker has to stand in its queue, for whatever fault the
+    /// broker was left; asking twice is harmless, and a closed breaker answers at once.
+    pub(super) fn queue_for_permit(&mut self, broker: BrokerId) {
+        let fault = None;
+        self.emit(Output::Cooling { broker, fault });
     }
 
     pub(super) fn has_alternative(&self, cooling: BrokerId, context: Context<'_>) -> bool {

@@ -303,10 +303,7 @@ impl Route {
                     self.cool(broker, Fault::Version, context);
                 }
                 if !self.breaker_lets(broker, context) {
-                    self.emit(Output::Cooling {
-                        broker,
-                        fault: None,
-                    });
+                    self.queue_for_permit(broker);
                 }
             }
             Why::Flap => self.hints.flaps = self.hints.flaps.saturating_add(1),

@@ -260,8 +260,7 @@ impl Route {
             }
             Input::LinkRestarted { broker } => self.on_link_restarted(broker, context),
             Input::BreakerOpened { broker } => self.on_breaker_opened(broker, context),
-            // Nothing but the facts changed; what follows from them is judged at the end.
-            Input::BreakerClosed { .. } => {}
+            Input::BreakerClosed { broker } => self.on_breaker_closed(broker, context),
             Input::Readmitted { broker } => self.on_readmitted(broker, context),
             Input::Resolved { generation, found } => self.on_resolved(generation, found, context),
             Input::Validated {
@@ -414,6 +413,7 @@ impl Route {
             self.served.map(|(served, _)| served),
             self.state.why().and_then(Why::broker),
             self.pending.map(|pending| pending.broker),
+            self.permit,
         ];
         let havens = self.cluster.isr.iter().copied().filter(|_| self.alert);
         let own = own.into_iter().flatten();

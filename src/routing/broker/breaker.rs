@@ -41,6 +41,8 @@ pub(super) struct Breaker {
     recent: VecDeque<(Moment, TopicPartition)>,
     /// Who waits for a permit, in a fixed order that differs from broker to broker.
     waiting: BTreeMap<u64, TopicPartition>,
+    /// Who joined them during a readmission: served after them, and no reason to prolong it.
+    late: BTreeMap<u64, TopicPartition>,
     actions: VecDeque<Action>,
 }
 
@@ -51,6 +53,7 @@ impl Breaker {
             step: 0,
             recent: VecDeque::new(),
             waiting: BTreeMap::new(),
+            late: BTreeMap::new(),
             actions: VecDeque::new(),
         }
     }
@@ -83,9 +86,12 @@ impl Breaker {
             State::Open { .. } => false,
             State::Readmitting { .. } => failed >= READMIT_FAILURES,
         };
-        match self.state {
+        match &mut self.state {
             State::Closed | State::Open { .. } => {}
-            State::Readmitting { .. } => self.wait(partition),
+            State::Readmitting { clean_since, .. } => {
+                *clean_since = now;
+                self.wait(partition);
+            }
         }
         if trips {
             for (_, partition) in std::mem::take(&mut self.recent) {
@@ -171,7 +177,8 @@ impl Breaker {
 
     fn permit(&mut self, count: usize) {
         for _ in 0..count {
-            if let Some((_, partition)) = self.waiting.pop_first() {
+            let next = self.waiting.pop_first().or_else(|| self.late.pop_first());
+            if let Some((_, partition)) = next {
                 self.actions.push_back(Action::Permit(partition));
             }
         }
@@ -181,6 +188,8 @@ impl Breaker {
         self.state = State::Closed;
         self.step = 0;
         self.actions.push_back(Action::Changed(View::Closed));
+        let late = std::mem::take(&mut self.late).into_values();
+        self.actions.extend(late.map(Action::Permit));
     }
 
     /// Opens, or opens again one step higher on the transport ladder.
@@ -197,11 +206,21 @@ impl Breaker {
             dialled: false,
         };
         self.recent.clear();
+        self.waiting.append(&mut self.late);
         self.actions.push_back(Action::Changed(View::Open(until)));
     }
 
     fn wait(&mut self, partition: TopicPartition) {
-        self.waiting.insert(order(&partition), partition);
+        let order = order(&partition);
+        match self.state {
+            State::Closed | State::Open { .. } => {
+                self.waiting.insert(order, partition);
+            }
+            State::Readmitting { .. } if self.waiting.contains_key(&order) => {}
+            State::Readmitting { .. } => {
+                self.late.insert(order, partition);
+            }
+        }
     }
 }
 
@@ -372,15 +391,41 @@ mod tests {
     }
 
     #[test]
-    fn an_open_breaker_keeps_those_who_follow_and_counts_none_of_them() {
+    fn whoever_asks_again_and_again_keeps_no_readmission_from_its_end() {
         let settings = Settings::default();
         let mut breaker = opened(3);
-        for index in 3..50_000 {
-            breaker.failed(partition(index), 0, &settings, Draw(1), Moment::ZERO);
+        breaker.reached(&settings, Moment::ZERO);
+        let mut permits = 0;
+        for second in 1..=70 {
+            if second % 30 == 0 {
+                breaker.queue(partition(9));
+            }
+            breaker.tick(&settings, Moment::from_ms(second * 1_000));
+            let said = actions(&mut breaker);
+            permits += usize::from(said.contains(&Action::Permit(partition(9))));
+            if said.contains(&Action::Changed(View::Closed)) {
+                assert_eq!(permits, 2);
+                return;
+            }
         }
-        assert_eq!(breaker.recent.len(), 0);
-        assert_eq!(breaker.waiting.len(), 50_000);
-        assert_eq!(actions(&mut breaker), []);
+        panic!("it never closes");
+    }
+
+    #[test]
+    fn a_failure_while_readmitting_starts_the_minute_anew() {
+        let settings = Settings::default();
+        let mut breaker = opened(3);
+        breaker.reached(&settings, Moment::ZERO);
+        let at = |second| Moment::from_ms(second * 1_000);
+        for second in 1..=80 {
+            if second == 30 {
+                breaker.failed(partition(0), 5, &settings, Draw(1), at(second));
+            }
+            breaker.tick(&settings, at(second));
+        }
+        assert!(!actions(&mut breaker).contains(&Action::Changed(View::Closed)));
+        (81..=91).for_each(|second| breaker.tick(&settings, at(second)));
+        assert!(actions(&mut breaker).contains(&Action::Changed(View::Closed)));
     }
 
     #[test]

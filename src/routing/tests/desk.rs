@@ -142,6 +142,13 @@ impl Desk {
         });
     }
 
+    /// The fetch in flight, if one is, ends without a row.
+    pub(super) fn land(&mut self) {
+        if let crate::routing::demand::Registered::Draining(_) = self.route.registered {
+            self.drained();
+        }
+    }
+
     pub(super) fn link(&mut self, broker: BrokerId, class: Class, change: LinkChange) {
         let link = match change {
             LinkChange::Ready => Link::Ready,

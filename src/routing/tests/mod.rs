@@ -8,6 +8,7 @@ mod hints;
 mod laws;
 mod leases;
 mod links;
+mod permits;
 mod properties;
 mod quiet;
 mod refuges;

@@ -180,15 +180,11 @@ impl Route {
 
     /// R30.
     pub(in crate::routing) fn on_breaker_opened(&mut self, broker: BrokerId, context: Context<'_>) {
+        // A permit is good for one readmission.
+        self.permit = self.permit.filter(|permitted| *permitted != broker);
         match self.state {
             State::Parked | State::Leader => {}
             State::Follower { broker: read, .. } if read == broker => {
-                if !self.on_refuge() {
-                    self.emit(Output::Cooling {
-                        broker,
-                        fault: None,
-                    });
-                }
                 self.leave(broker, Reason::BreakerOpen, context);
             }
             State::Forced {
@@ -196,10 +192,6 @@ impl Route {
                 resume,
                 ..
             } if cooling == broker => {
-                self.emit(Output::Cooling {
-                    broker,
-                    fault: None,
-                });
                 let why = Why::Cooldown(broker);
                 let state = State::Forced {
                     why,
@@ -209,6 +201,18 @@ impl Route {
                 self.change(state, Reason::BreakerOpen, context);
             }
             State::Follower { .. } | State::Forced { .. } => {}
+        }
+    }
+
+    /// Nobody needs a permit any more: what is left of a cooldown decides.
+    pub(in crate::routing) fn on_breaker_closed(&mut self, broker: BrokerId, context: Context<'_>) {
+        match self.state {
+            State::Forced {
+                why: Why::Cooldown(cooling),
+                until: Until::Permit,
+                ..
+            } if cooling == broker => self.on_hold_ended(context),
+            State::Parked | State::Leader | State::Follower { .. } | State::Forced { .. } => {}
         }
     }
 
@@ -233,6 +237,14 @@ impl Route {
                     context,
                 );
                 if until == Until::Probe {
+                    self.want_probe(Wish::Readmission);
+                }
+            }
+            // H8 put it into the queue, since the leader recommends a better replica.
+            State::Follower { broker: read, .. } if read != broker => {
+                self.ledger.readmit(broker, &self.settings, context.now);
+                self.permit = Some(broker);
+                if !self.on_refuge() {
                     self.want_probe(Wish::Readmission);
                 }
             }

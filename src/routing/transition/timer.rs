@@ -115,10 +115,7 @@ impl Route {
             self.timers.set(Timer::Hold, end);
         } else if !self.breaker_lets(broker, context) {
             self.state = Self::forced(why, Until::Permit);
-            self.emit(Output::Cooling {
-                broker,
-                fault: None,
-            });
+            self.queue_for_permit(broker);
         } else if context.brokers.is_ready(broker, Class::Rack) {
             self.ask_after_hold(why);
         } else {
