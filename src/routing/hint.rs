@@ -95,7 +95,7 @@ impl Route {
         if self.leader() == Some(hint) {
             return Judgement::Own;
         }
-        if !brokers.is_addressable(hint) {
+        if !brokers.is_addressable(hint) || self.cluster.offline.contains(&hint) {
             return refused("H7", Why::UnknownBroker(hint), Until::Version);
         }
         let cooling = self.ledger.is_cooling(hint, now);
@@ -348,6 +348,12 @@ impl Route {
 
     /// The ladder's next question is due.
     pub(super) fn on_refresh_due(&mut self, now: Moment) {
+        if self
+            .pending
+            .is_some_and(|pending| pending.awaits == Awaits::Isr)
+        {
+            return self.emit(Output::Refresh(cluster::Reason::OutsideIsr));
+        }
         match self.state.why() {
             Some(Why::UnknownBroker(_)) => self.ask_for_unknown(now),
             Some(Why::NotInIsr(_)) => self.emit(Output::Refresh(cluster::Reason::OutsideIsr)),

@@ -10,6 +10,8 @@ pub(super) struct Retry {
     pub(super) failures: u32,
     /// 75 in a row at the leader.
     pub(super) behind: u8,
+    /// Refreshes asked for since an epoch was fenced and no newer one was known.
+    pub(super) fenced: u8,
     /// First of the unknown server errors of the last ten seconds, and how many.
     pub(super) server_errors: Option<(Moment, u8)>,
     /// First 75 or 78 of a follower since it last served.
@@ -37,6 +39,7 @@ impl Retry {
         Self {
             failures: 0,
             behind: 0,
+            fenced: 0,
             server_errors: None,
             not_yet_since: None,
             free: None,
@@ -63,6 +66,7 @@ impl Retry {
     pub(super) fn served(&mut self) {
         self.failures = 0;
         self.behind = 0;
+        self.fenced = 0;
         self.not_yet_since = None;
     }
 }

@@ -78,6 +78,8 @@ pub(super) struct View {
     pub(super) isr: Arc<[BrokerId]>,
     pub(super) isr_epoch: Option<LeaderEpoch>,
     pub(super) replicas: Arc<[BrokerId]>,
+    /// Replicas listed offline.
+    pub(super) offline: Arc<[BrokerId]>,
     pub(super) version: MetadataVersion,
     /// R4: the row of the present epoch names no leader, and the one it named is out of reach.
     pub(super) lost: bool,
@@ -237,7 +239,7 @@ impl Route {
             Input::LeaderLost => self.on_leader_lost(context),
             Input::IsrChanged { isr, epoch } => self.on_isr_changed(isr, epoch, context),
             Input::ReplicasChanged { replicas, offline } => {
-                self.on_replicas_changed(replicas, &offline, context);
+                self.on_replicas_changed(replicas, offline, context);
             }
             Input::MetadataVersion(version) => self.on_version(version),
             Input::Row {

@@ -29,8 +29,8 @@ pub enum State {
         why: Why,
         /// Until when.
         until: Until,
-        /// The lease to go back to, if `why` is a mere delay.
-        resume: Option<Lease>,
+        /// What the replica was read under, to go back to if `why` is a mere delay.
+        resume: Option<Hold>,
     },
 }
 

@@ -10,7 +10,7 @@ use super::output::{Count, Output, Ticket, Traffic};
 use crate::cluster::{Hint, HintLot, Reason};
 use crate::ids::{TopicIncarnation, TopicPartition};
 use crate::routing::facts::Class;
-use crate::routing::stamp::Gate;
+use crate::routing::stamp::{Gate, Role};
 use crate::wire::ErrorCode;
 use crate::wire::api::TopicRef;
 use crate::wire::api::fetch::{Response, Row};
@@ -37,7 +37,7 @@ impl Broker {
         let landing = self.fetch_lane(class).answered(ticket, response, now);
         match landing {
             Landing::Rows => self.split(class, ticket, response),
-            Landing::Nothing(cause) => self.on_session_reset(class, cause),
+            Landing::Nothing(cause) => self.on_session_reset(class, cause, response.error),
             Landing::Unknown => return,
         }
         let counted = landing == Landing::Rows;
@@ -45,8 +45,12 @@ impl Broker {
         self.drained(drained);
     }
 
-    fn on_session_reset(&mut self, class: Class, cause: &'static str) {
+    fn on_session_reset(&mut self, class: Class, cause: &'static str, code: ErrorCode) {
         self.emit(Output::Count(Count::SessionReset(cause)));
+        if code == ErrorCode::UNSUPPORTED_VERSION {
+            // The broker was rolled back: its versions are asked for again.
+            self.emit(Output::Hangup(class));
+        }
         if cause == "topic_ids" {
             let partitions = self.fetch_lane(class).members.wanted();
             self.emit(Output::Refresh {
@@ -60,6 +64,7 @@ impl Broker {
     fn split(&mut self, class: Class, ticket: Ticket, response: &Response) {
         let mut hints = Vec::new();
         let mut unasked = false;
+        let (mut rolled, mut confused) = (false, false);
         let mut bytes = 0_usize;
         let throttled = !response.throttle.is_zero();
         let total: usize = response.rows().map(|row| row.records.len()).sum();
@@ -81,6 +86,9 @@ impl Broker {
             let filled = !row.records.is_empty();
             match self.fetch_lane(class).claim(&partition, ticket, filled) {
                 Claim::Wanted(stamp) => {
+                    let version = row.error == ErrorCode::UNSUPPORTED_VERSION;
+                    rolled |= version && stamp.role == Role::Leader;
+                    confused |= row.error == ErrorCode::INCONSISTENT_TOPIC_ID;
                     hints.extend(leadership(&partition, stamp.topic, &row));
                     let inconclusive = throttled || full;
                     self.emit(Output::Row {
@@ -102,7 +110,12 @@ impl Broker {
         }
         if unasked {
             self.emit(Output::Count(Count::UnaskedRow));
+        }
+        if unasked || confused {
             self.fetch_lane(class).distrust();
+        }
+        if rolled {
+            self.emit(Output::Hangup(class));
         }
         let traffic = Traffic::Lane(self.fetch_lane(class).name());
         self.finish(hints, response, traffic, bytes);

@@ -11,6 +11,7 @@ use crate::ids::{Moment, TopicPartition};
 use crate::routing::facts::Class;
 use crate::routing::output::Demand;
 use crate::routing::stamp::{Lane, Stamp};
+use crate::wire::ErrorCode;
 use crate::wire::api::fetch::{Request, Response};
 
 /// The Fetch in flight.
@@ -194,7 +195,9 @@ impl FetchLane {
             Outcome::Good => Landing::Rows,
             Outcome::Restart(cause) => {
                 if cause == "error" {
-                    self.not_before = Some(now + ERROR_PAUSE);
+                    let rolled = response.error == ErrorCode::UNSUPPORTED_VERSION;
+                    let pause = if rolled { ROLLED_PAUSE } else { ERROR_PAUSE };
+                    self.not_before = Some(now + pause);
                 }
                 Landing::Nothing(cause)
             }
@@ -347,3 +350,5 @@ const NAMED: i16 = 12;
 const TELL_EVERY: Duration = Duration::from_millis(250);
 /// Pause after a refused request, or a top-level error that is none of the session's.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
+/// Pause of a broker that does not know a version it has just agreed to.
+const ROLLED_PAUSE: Duration = Duration::from_secs(1);

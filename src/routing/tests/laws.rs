@@ -88,7 +88,7 @@ fn only_the_leader_moves_a_lease(before: &Desk, input: &Input, after: &Desk) {
             .and_then(|waiting| waiting.state.lease());
         let candidate = route.candidate.as_ref().and_then(|last| last.hold.lease());
         let resumed = if let State::Forced { resume, .. } = route.state {
-            resume
+            resume.and_then(|hold| hold.lease())
         } else {
             None
         };

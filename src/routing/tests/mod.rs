@@ -2,6 +2,7 @@
 
 mod desk;
 
+mod bounds;
 mod errors;
 mod hedges;
 mod hints;

@@ -23,6 +23,7 @@ impl Route {
             isr: assigned.isr,
             isr_epoch: assigned.isr_epoch,
             replicas: assigned.replicas,
+            offline: [].into(),
             version: assigned.version,
             lost: false,
         };

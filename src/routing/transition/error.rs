@@ -38,7 +38,8 @@ impl Route {
     ) {
         match leader_answer(error) {
             LeaderAnswer::OutOfRange if in_position => self.ask_for_range(),
-            LeaderAnswer::OutOfRange | LeaderAnswer::Session => {}
+            LeaderAnswer::OutOfRange => {}
+            LeaderAnswer::Session => self.back_off_error(context),
             LeaderAnswer::Corrupt => self.on_corrupt(stamp, context),
             LeaderAnswer::Stale(reason) => {
                 self.emit(Output::Refresh(reason));
@@ -86,7 +87,8 @@ impl Route {
             FollowerAnswer::OutOfRange if in_position => {
                 self.on_follower_range(broker, row, context)
             }
-            FollowerAnswer::OutOfRange | FollowerAnswer::Session => {}
+            FollowerAnswer::OutOfRange => {}
+            FollowerAnswer::Session => self.back_off_error(context),
             FollowerAnswer::Corrupt => self.on_corrupt(stamp, context),
             FollowerAnswer::Cool(fault, refresh) => {
                 if fault == Fault::UnknownCode {
@@ -146,7 +148,7 @@ impl Route {
         let state = State::Forced {
             why,
             until,
-            resume: self.state.lease(),
+            resume: self.state.hold(),
         };
         self.change(state, Reason::Hold(why), context);
     }
@@ -169,6 +171,7 @@ impl Route {
     /// the position.
     fn fence(&mut self, context: Context<'_>) {
         self.gates.fenced = true;
+        self.retry.fenced = self.retry.fenced.saturating_add(1);
         self.emit(Output::Refresh(cluster::Reason::NotLeader));
         self.back_off(self.settings.leader_backoff, context);
     }
@@ -206,10 +209,13 @@ impl Route {
         self.timers.set(Timer::Backoff, context.now + delay);
     }
 
-    /// A backoff is over. While our epoch is fenced, only metadata can help: ask again.
+    /// A backoff is over. While our epoch is fenced, only metadata can help: ask again. If it knows
+    /// no newer epoch time after time, the broker that fenced us was wrong: fetch again, slowly.
     pub(in crate::routing) fn on_backoff_over(&mut self, context: Context<'_>) {
-        if self.gates.fenced {
+        if self.gates.fenced && self.retry.fenced < FENCED_MAX {
             self.fence(context);
+        } else {
+            self.gates.fenced = false;
         }
     }
 
@@ -251,6 +257,8 @@ const OF_THE_SERVING_LINK: [Timer; 6] = [
 ];
 /// 75 so often in a row at the leader: perhaps it is we who are wrong.
 const BEHIND_MAX: u8 = 3;
+/// So many refreshes without a newer epoch: there is none.
+const FENCED_MAX: u8 = 16;
 /// -1 so often within the window: the follower cools.
 const SERVER_ERRORS_MAX: u8 = 3;
 /// Window of `SERVER_ERRORS_MAX`.

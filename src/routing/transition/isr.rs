@@ -29,15 +29,16 @@ impl Route {
     pub(in crate::routing) fn on_replicas_changed(
         &mut self,
         replicas: Arc<[BrokerId]>,
-        offline: &[BrokerId],
+        offline: Arc<[BrokerId]>,
         context: Context<'_>,
     ) {
         let isr = self.cluster.isr.iter().copied();
         self.cluster.isr = isr.filter(|member| replicas.contains(member)).collect();
         self.cluster.replicas = replicas;
+        self.cluster.offline = offline;
         self.ledger.row_changed(&self.settings, context.now);
         match self.state {
-            State::Follower { broker, .. } if offline.contains(&broker) => {
+            State::Follower { broker, .. } if self.cluster.offline.contains(&broker) => {
                 self.on_follower_offline(broker, context);
             }
             State::Parked | State::Leader | State::Follower { .. } | State::Forced { .. } => {

@@ -48,6 +48,7 @@ impl Route {
     /// R2: read from the new leader, once it has confirmed that our history is its own.
     fn follow_leader(&mut self, context: Context<'_>) {
         self.gates.fenced = false;
+        self.retry.fenced = 0;
         if self.may_retry_free(context.now) {
             self.timers.clear(Timer::Backoff);
         }

@@ -10,7 +10,7 @@ use crate::routing::facts::Class;
 use crate::routing::hint::Source;
 use crate::routing::input::LinkChange;
 use crate::routing::output::Output;
-use crate::routing::route::{Awaits, Context, Route};
+use crate::routing::route::{Awaits, Context, Pending, Route};
 use crate::routing::state::{Probe, State, Until, Why, Wish};
 use crate::routing::timer::Timer;
 
@@ -164,10 +164,10 @@ impl Route {
 
     /// H12: the dial had its quarter of a second. A black-holed address must not cost more.
     pub(in crate::routing) fn on_connect_overdue(&mut self, context: Context<'_>) {
-        let Some(pending) = self.pending.take() else {
+        let dialled = |pending: &mut Pending| pending.awaits == Awaits::Link;
+        let Some(Pending { broker, .. }) = self.pending.take_if(dialled) else {
             return;
         };
-        let broker = pending.broker;
         let why = Why::Connecting(broker);
         self.refuse(
             broker,

@@ -3,7 +3,7 @@
 use crate::ids::BrokerId;
 use crate::routing::event::Reason;
 use crate::routing::facts::Class;
-use crate::routing::lease::{Hold, Lease};
+use crate::routing::lease::Hold;
 use crate::routing::output::Output;
 use crate::routing::route::{Context, Route};
 use crate::routing::state::{State, Until, Why, Wish};
@@ -73,11 +73,8 @@ impl Route {
         };
         match why {
             Why::NotYet(broker) => match resume {
-                Some(lease) if self.may_go_back(broker, lease, context) => {
-                    let state = State::Follower {
-                        broker,
-                        hold: Hold::Full(lease),
-                    };
+                Some(hold) if self.may_go_back(broker, hold, context) => {
+                    let state = State::Follower { broker, hold };
                     self.change_after_flight(state, Reason::HoldEnded, context);
                 }
                 Some(_) | None => self.ask_after_hold(why),
@@ -94,11 +91,9 @@ impl Route {
         }
     }
 
-    fn may_go_back(&self, broker: BrokerId, lease: Lease, context: Context<'_>) -> bool {
-        lease.ask_at > context.now
-            && self.in_isr_view(broker)
-            && !self.ledger.is_cooling(broker, context.now)
-            && self.breaker_lets(broker, context)
+    fn may_go_back(&self, broker: BrokerId, hold: Hold, context: Context<'_>) -> bool {
+        hold.lease().is_some_and(|lease| lease.ask_at > context.now)
+            && self.may_read(broker, context)
             && context.brokers.is_ready(broker, Class::Rack)
     }
 

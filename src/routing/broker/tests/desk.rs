@@ -135,14 +135,26 @@ pub(super) fn response(session: i32, rows: &[(i32, usize)]) -> Response {
             .with_high_watermark(1_000)
             .with_records(Some(Bytes::from(vec![0; *bytes])))
     });
+    let message = FetchResponse::default().with_session_id(session);
+    encoded(message, rows.collect())
+}
+
+/// An answer with a top-level code, and one row with a code of its own.
+pub(super) fn refusal(whole: i16, row: i16) -> Response {
+    let row = PartitionData::default().with_error_code(row);
+    let message = FetchResponse::default()
+        .with_session_id(7)
+        .with_error_code(whole);
+    encoded(message, vec![row])
+}
+
+fn encoded(message: FetchResponse, rows: Vec<PartitionData>) -> Response {
     let topic = FetchableTopicResponse::default()
         .with_topic(kafka_protocol::messages::TopicName(
             StrBytes::from_static_str("orders"),
         ))
-        .with_partitions(rows.collect());
-    let message = FetchResponse::default()
-        .with_session_id(session)
-        .with_responses(vec![topic]);
+        .with_partitions(rows);
+    let message = message.with_responses(vec![topic]);
     let mut body = BytesMut::new();
     message.encode(&mut body, 12).unwrap();
     Response::decode(12, &body.freeze()).unwrap()
