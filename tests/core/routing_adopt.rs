@@ -5,7 +5,7 @@ use std::time::Duration;
 use nearside::cluster::Reason;
 use nearside::embedded::{BrokerSettings, MetadataEdit, RowEdit, Rule, Selector};
 use nearside::ids::{BrokerId, Moment, Offset};
-use nearside::routing::{FollowHints, Lane, State, Why};
+use nearside::routing::{Count, Fault, FollowHints, Lane, State, Why};
 
 use crate::rig::{ROUND_TRIP, Rig, partition};
 
@@ -171,4 +171,12 @@ fn a_hinted_broker_that_serves_no_followers_is_left_alone() {
         Some(Why::Cooldown(BrokerId(2)))
     );
     assert_eq!(rig.cluster().record_bytes(BrokerId(2)), 0);
+    let version = Count::Cooldown(Fault::Version);
+    assert!(rig.reader().counts.contains(&version));
+    let left = rig.reader().route.cools_until().unwrap().since(rig.now);
+    let full = Duration::from_secs(300);
+    assert!(
+        left <= full && left > full - Duration::from_secs(10),
+        "{left:?} left"
+    );
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nearside::embedded::{Api, RowEdit, Rule};
 use nearside::ids::{BrokerId, LeaderEpoch, Offset};
-use nearside::routing::{Input, Leadership, Stamp, State};
+use nearside::routing::{Count, Gate, Input, Leadership, Stamp, State};
 use nearside::wire::ErrorCode;
 use nearside::wire::api::TopicRef;
 use nearside::wire::api::fetch::{Aborted, Row};
@@ -34,13 +34,20 @@ fn out_of_range(stamp: Stamp) -> Input {
         diverging_epoch: None,
         current_leader: None,
         aborted: Aborted::default(),
-        records: Vec::new().into(),
+        records: vec![0; 61].into(),
     };
     Input::Row {
         stamp,
         row,
         inconclusive: false,
     }
+}
+
+fn is_dropped_by(rig: &Rig, gate: Gate) -> bool {
+    let gate = Some(gate);
+    let bytes = 61;
+    let counts = &rig.reader().counts;
+    counts.contains(&Count::Wasted { gate, bytes })
 }
 
 /// routing.md S25 (a)
@@ -84,6 +91,7 @@ fn an_answer_to_an_offset_before_the_seek_is_dropped() {
         epoch: None,
     });
     rig.input(out_of_range(stamp));
+    assert!(is_dropped_by(&rig, Gate::G2));
     assert!(!rig.reader().route.is_cooling(B2, rig.now));
     assert_eq!(rig.follower(), Some(B2));
     rig.run_for(Duration::from_secs(1));
@@ -105,6 +113,7 @@ fn an_answer_of_an_earlier_epoch_is_dropped() {
     };
     rig.input(Input::LeaderChanged(leadership));
     rig.input(out_of_range(stamp));
+    assert!(is_dropped_by(&rig, Gate::G2));
     assert!(!rig.reader().route.is_cooling(B2, rig.now));
     assert!(rig.reader().resolves.is_empty());
     assert_eq!(rig.reader().route.fetch_end(), Offset(1_000));
@@ -120,6 +129,7 @@ fn an_answer_of_an_earlier_assignment_is_dropped() {
     rig.assign_again(1_000);
     let before = rig.reader().wants.len();
     rig.input(out_of_range(stamp));
+    assert!(is_dropped_by(&rig, Gate::G1));
     assert_eq!(rig.reader().wants.len(), before);
     assert!(rig.reader().resolves.is_empty());
     rig.run_until(|rig| rig.reader().delivered.len() >= 1_010);

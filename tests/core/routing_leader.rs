@@ -52,9 +52,20 @@ fn a_fenced_reader_validates_at_the_new_leader_before_it_reads_on() {
     rig.preload(100);
     rig.assign();
     rig.run_until(|rig| rig.reader().delivered.len() == 100);
+    let fencing = RowEdit {
+        error: Some(74),
+        at_once: true,
+        ..RowEdit::default()
+    };
+    rig.cluster().inject(Rule::row(fencing).at(1));
     rig.cluster().move_leader(&partition(), B3).unwrap();
     rig.preload(10);
+    let fetches = rig.reading(1).len();
     rig.run_until(|rig| rig.reader().delivered.len() == 110);
+    assert!(
+        rig.reading(1).len() <= fetches + 1,
+        "once fenced, never again"
+    );
 
     let validated = rig.seen(Api::OffsetForLeaderEpoch).remove(0);
     assert_eq!(validated.broker, B3);

@@ -23,21 +23,25 @@ fn hints(at: i32, hint: BrokerId) -> Rule {
 /// routing.md S38 (a)
 #[test]
 fn hints_of_followers_are_dropped_and_the_leader_is_asked() {
-    let mut rig = Rig::new();
-    rig.follow();
-    let changes = rig.reader().changes.len();
-    rig.cluster().inject(hints(2, B3).times(1));
-    rig.cluster().inject(hints(3, B2));
-    rig.preload(10);
-    rig.run_until(|rig| !rig.probed(1).is_empty());
-    rig.run_for(Duration::from_secs(5));
+    for (rack, read, other) in [("b", B2, B3), ("c", B3, B2)] {
+        let mut rig = Rig::with(|client| client.client_rack = Some(rack.into()), |_| {});
+        rig.preload(1_000);
+        rig.assign();
+        rig.run_until(|rig| rig.reader().delivered.len() == 1_000);
+        assert_eq!(rig.follower(), Some(read));
+        let changes = rig.reader().changes.len();
+        rig.cluster().inject(hints(read.0, other).times(1));
+        rig.preload(10);
+        rig.run_until(|rig| !rig.probed(1).is_empty());
+        rig.run_for(Duration::from_secs(5));
 
-    assert!(rig.reader().counts.contains(&Count::Hint("H1")));
-    assert_eq!(rig.reader().changes.len(), changes);
-    assert_eq!(rig.follower(), Some(B2));
-    assert!(rig.reading(3).is_empty(), "3 is never asked");
-    assert_eq!(rig.probed(1).len(), 1);
-    assert_eq!(rig.reader().delivered.len(), 1_010);
+        assert!(rig.reader().counts.contains(&Count::Hint("H1")));
+        assert_eq!(rig.reader().changes.len(), changes);
+        assert_eq!(rig.follower(), Some(read));
+        assert!(rig.reading(other.0).is_empty(), "{other} is never asked");
+        assert_eq!(rig.probed(1).len(), 1);
+        assert_eq!(rig.reader().delivered.len(), 1_010);
+    }
 }
 
 /// routing.md S38 (b)

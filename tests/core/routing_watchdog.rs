@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nearside::embedded::{Api, Link, RowEdit, Rule, Selector};
 use nearside::ids::{BrokerId, Moment, Offset};
-use nearside::routing::{State, Why};
+use nearside::routing::{Gate, State, Why, broker};
 use nearside::wire::api::Isolation;
 
 use crate::rig::{ROUND_TRIP, Rig, partition};
@@ -107,10 +107,16 @@ fn a_follower_that_stops_answering_loses_a_hedge() {
     rig.cluster().set_link(B2, Link::Open);
     rig.preload(10);
     rig.run_for(Duration::from_secs(2));
+    let late = |(from, count): &(BrokerId, broker::Count)| {
+        let gate = Gate::G3;
+        *from == B2
+            && matches!(count, broker::Count::Wasted { gate: by, bytes: 1.. } if *by == gate)
+    };
+    assert!(rig.link_counts.iter().any(late), "the late answer came");
     assert_eq!(
         rig.reader().delivered,
         (0..1_020).collect::<Vec<_>>(),
-        "the late answer is dropped"
+        "and was dropped"
     );
 }
 
