@@ -416,7 +416,7 @@ mod tests {
         let settings = Settings::default();
         let mut breaker = opened(3);
         breaker.reached(&settings, Moment::ZERO);
-        let at = |second| Moment::from_ms(second * 1_000);
+        let at = |second: u64| Moment::from_ms(second * 1_000);
         for second in 1..=80 {
             if second == 30 {
                 breaker.failed(partition(0), 5, &settings, Draw(1), at(second));
