@@ -219,7 +219,6 @@ fn after_follower_and_leader_vanish_the_third_replica_serves_until_both_are_back
     let neither = Count::Hedge("neither");
     assert!(rig.reader().counts.contains(&neither), "a hedge at 1");
     let cooled = rig.reader().route.cools_until().unwrap();
-    let probes = rig.reader().probes.len();
     rig.run_until(|rig| rig.reader().delivered.len() == 1_010);
     let paused = rig.now.since(cut);
     let bound = HEDGE + Duration::from_millis(500) + ROUND_TRIP * 4;
@@ -234,7 +233,6 @@ fn after_follower_and_leader_vanish_the_third_replica_serves_until_both_are_back
         assert!(rig.now.since(back) < MINUTE, "{:?}", rig.reader().reasons());
     }
     assert!(rig.now >= cooled, "its cooldown was kept");
-    assert!(rig.reader().probes.len() > probes, "the leader was asked");
     rig.run_for(SECOND);
     check_complete(&rig);
 }
