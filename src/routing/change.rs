@@ -45,7 +45,9 @@ impl Route {
             self.marks.route_changed();
             self.pending = None;
             // Whoever was readmitted stays so as long as nothing drives it away.
-            self.permit = self.permit.filter(|broker| self.state.follower() == Some(*broker));
+            self.permit = self
+                .permit
+                .filter(|broker| self.state.follower() == Some(*broker));
             self.watch.route_changed(context.now);
             for timer in OF_A_GENERATION {
                 self.timers.clear(timer);

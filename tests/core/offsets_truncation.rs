@@ -99,7 +99,10 @@ impl Script {
                     token,
                     ..
                 } => (request, token),
-                other => panic!("{other:?}"),
+                other @ (Output::Send { .. }
+                | Output::CoordinatorMoved
+                | Output::Refused(_)
+                | Output::Event(_)) => panic!("{other:?}"),
             };
             let [row] = &request.partitions[..] else {
                 panic!("{request:?}")

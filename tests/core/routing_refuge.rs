@@ -22,13 +22,14 @@ fn refuge(rig: &Rig) -> Option<BrokerId> {
 }
 
 fn refuge_of(state: &State) -> Option<BrokerId> {
-    match state {
-        State::Follower {
-            broker,
-            hold: Hold::Refuge,
-        } => Some(*broker),
-        _ => None,
+    if let State::Follower {
+        broker,
+        hold: Hold::Refuge,
+    } = state
+    {
+        return Some(*broker);
     }
+    None
 }
 
 /// Everything written was delivered once.

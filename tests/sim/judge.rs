@@ -334,10 +334,10 @@ fn trails(view: &PartitionView, broker: BrokerId, next: Offset) -> bool {
 
 /// Bound on a gap while an in-sync replica within reach has records, and others may be out of it
 /// (routing.md 8.4). The answer under way when the records came may carry none of them and take up
-/// to the hedge deadline. After that each replica out of reach may cost one hedge deadline more: it
-/// is silent, or was chosen as a refuge just before it fell silent. The leader has a moment to
-/// answer a hedge, and a connection may have to be made. Two more are allowed for what was silent or
-/// trailed just before.
+/// to the hedge deadline. After that each replica out of reach may cost one hedge deadline more:
+/// it is silent, or was chosen as a refuge just before it fell silent. The leader has a moment to
+/// answer a hedge, and a connection may have to be made. Two more are allowed for what was silent
+/// or trailed just before.
 fn longest_gap(settings: &routing::Settings, out_of_reach: usize) -> Duration {
     let silences = 3 + u32::try_from(out_of_reach).unwrap();
     settings.hedge_deadline() * silences

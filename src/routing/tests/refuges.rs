@@ -10,8 +10,7 @@ use crate::routing::{
 };
 
 fn is_refuge(desk: &Desk, broker: BrokerId) -> bool {
-    let hold = Hold::Refuge;
-    *desk.route.state() == State::Follower { broker, hold }
+    desk.follower() == Some(broker) && desk.route.on_refuge()
 }
 
 fn control_dialled(desk: &Desk) -> bool {

@@ -103,7 +103,7 @@ impl Rig {
         while let Some(input) = inputs.pop() {
             let (now, draw) = (self.now, self.sample());
             let reader = self.readers.get_mut(partition).unwrap();
-            for output in reader.handle(input, &self.brokers, draw, now) {
+            for output in reader.handle(&input, &self.brokers, draw, now) {
                 let reader = self.readers.get_mut(partition).unwrap();
                 inputs.extend(reader.note(&output, now));
                 self.on_route(partition.clone(), &output);

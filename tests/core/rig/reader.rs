@@ -61,7 +61,7 @@ impl Reader {
     /// Hands the route an input and checks what it makes of it.
     pub(crate) fn handle(
         &mut self,
-        input: Input,
+        input: &Input,
         brokers: &Brokers,
         draw: Draw,
         now: Moment,
@@ -71,7 +71,7 @@ impl Reader {
         let outputs: Vec<_> = std::iter::from_fn(|| self.route.poll_output()).collect();
         let step = invariants::Step {
             before: &before,
-            input: &input,
+            input,
             brokers,
             draw,
             now,
@@ -79,7 +79,7 @@ impl Reader {
             after: &self.route,
         };
         assert_eq!(step.broken(), None, "{step:#?}");
-        self.requests.heard(&input);
+        self.requests.heard(input);
         for output in &outputs {
             assert!(
                 self.requests.said(output),

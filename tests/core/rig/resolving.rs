@@ -6,7 +6,7 @@ use nearside::group::{NoAnswer, Token};
 use nearside::ids::{AssignmentEpoch, Offset, PositionGeneration, TopicPartition};
 use nearside::offsets::resolve::{self, Outcome, Question, To};
 use nearside::routing::{Found, Input, Output, Resolve, Source, Verdict};
-use nearside::wire::{self, RequestError, RequestFailure, Response};
+use nearside::wire::{self, RequestError, Response};
 
 use super::host::Purpose;
 use super::{Rig, partition};
@@ -34,33 +34,38 @@ impl Rig {
         self.end.unwrap()
     }
 
+    fn question_of(&self, output: &Output) -> Option<(PositionGeneration, Question)> {
+        if let Output::Resolve { generation, what } = *output {
+            let question = match what {
+                Resolve::Start => Question::Start,
+                Resolve::Anew => Question::Reset(self.resolver.settings().reset),
+                Resolve::OutOfRange { offset, epoch } => Question::OutOfRange { offset, epoch },
+            };
+            return Some((generation, question));
+        }
+        let Output::Validate {
+            generation,
+            offset,
+            epoch,
+            leader_epoch,
+            told,
+        } = *output
+        else {
+            return None;
+        };
+        let question = Question::Validate {
+            offset,
+            epoch,
+            leader_epoch,
+            told,
+        };
+        Some((generation, question))
+    }
+
     /// A route asks about its position.
     pub(super) fn question(&mut self, partition: TopicPartition, output: &Output) {
-        let (generation, question) = match *output {
-            Output::Resolve { generation, what } => (
-                generation,
-                match what {
-                    Resolve::Start => Question::Start,
-                    Resolve::Anew => Question::Reset(self.resolver.settings().reset),
-                    Resolve::OutOfRange { offset, epoch } => Question::OutOfRange { offset, epoch },
-                },
-            ),
-            Output::Validate {
-                generation,
-                offset,
-                epoch,
-                leader_epoch,
-                told,
-            } => (
-                generation,
-                Question::Validate {
-                    offset,
-                    epoch,
-                    leader_epoch,
-                    told,
-                },
-            ),
-            _ => panic!("no question: {output:?}"),
+        let Some((generation, question)) = self.question_of(output) else {
+            panic!("no question: {output:?}");
         };
         self.asking.insert(partition.clone(), question);
         let input = resolve::Input::Resolve {
@@ -114,10 +119,7 @@ impl Rig {
     }
 
     pub(super) fn on_position(&mut self, token: Token, result: Result<Response, RequestError>) {
-        let result = result.map_err(|error| match error.reason {
-            RequestFailure::Unsupported(_) => NoAnswer::Unsupported,
-            _ => NoAnswer::Lost(error.to_string()),
-        });
+        let result = result.map_err(NoAnswer::from);
         self.resolver_input(resolve::Input::Answer { token, result });
     }
 }
