@@ -105,6 +105,7 @@ impl Hedges {
     }
 
     pub(super) fn extend(&mut self, mute: Duration) {
+        self.patience = self.patience.map(|due| due + mute);
         if let Some(flight) = &mut self.flight {
             flight.extend(mute);
         }

@@ -320,10 +320,11 @@ impl FetchLane {
         now.since(since) >= settings.no_rack_idle
     }
 
-    pub(super) fn next_deadline(&self, settings: &Settings) -> Option<Moment> {
+    /// A pause that is over waits for something else, and is no deadline any more.
+    pub(super) fn next_deadline(&self, settings: &Settings, now: Moment) -> Option<Moment> {
         let hold = self.hold_until.filter(|_| self.members.is_owed());
         let flight = self.flight.map(|flight| flight.deadline);
-        let pause = self.not_before.filter(|_| self.has_work());
+        let pause = self.not_before.filter(|end| self.has_work() && *end > now);
         let idle = self.idle_since.map(|since| since + settings.no_rack_idle);
         let vigil = self.vigil.next_deadline();
         [hold, flight, pause, idle, vigil]

@@ -150,16 +150,20 @@ impl Broker {
 
     /// When to hand in [`Input::Tick`].
     pub fn next_deadline(&self) -> Option<Moment> {
-        let muted = Some(self.muted_until).filter(|until| *until > self.now);
-        let lanes = [&self.rack, &self.no_rack].map(|lane| lane.next_deadline(&self.settings));
-        let [rack, no_rack] = lanes;
+        let deadline = |lane: &FetchLane| lane.next_deadline(&self.settings, self.now);
+        let [rack, no_rack] = [&self.rack, &self.no_rack].map(deadline);
         let others = [
             self.probes.next_deadline(),
             self.hedges.next_deadline(),
             self.breaker.next_deadline(),
-            muted,
         ];
-        [rack, no_rack].into_iter().chain(others).flatten().min()
+        let due = [rack, no_rack].into_iter().chain(others).flatten().min();
+        let muted = Some(self.muted_until).filter(|until| *until > self.now);
+        // Nothing leaves during a mute, so what falls due meanwhile waits for its end.
+        match (due, muted) {
+            (Some(due), Some(until)) => Some(due.max(until)),
+            (due, muted) => due.or(muted),
+        }
     }
 
     pub(super) fn emit(&mut self, output: Output) {

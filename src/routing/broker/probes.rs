@@ -159,6 +159,7 @@ impl Probes {
     }
 
     pub(super) fn extend(&mut self, mute: Duration) {
+        self.patience = self.patience.map(|due| due + mute);
         if let Some(flight) = &mut self.flight {
             flight.extend(mute);
         }
