@@ -366,8 +366,7 @@ fn a_probe_taken_back_before_it_left_leaves_no_deadline_behind() {
     for _ in 0..10 {
         desk.pass(1_000);
     }
-    let due = desk.broker.next_deadline();
-    assert!(due.is_none_or(|due| due > desk.now), "{due:?} is past");
+    assert_nothing_is_past(&desk);
 }
 
 #[test]
@@ -387,8 +386,7 @@ fn a_probe_that_waits_for_its_connection_is_not_due_for_a_token() {
     });
     for _ in 0..15 {
         desk.pass(100);
-        let due = desk.broker.next_deadline();
-        assert!(due.is_none_or(|due| due > desk.now), "{due:?} is past");
+        assert_nothing_is_past(&desk);
     }
 }
 
@@ -412,7 +410,30 @@ fn a_mute_puts_off_what_a_refusal_put_off_already() {
     let until = desk.now + Duration::from_secs(1);
     desk.say(Input::Muted(until));
     assert_eq!(desk.pass(500), []);
-    let due = desk.broker.next_deadline();
-    assert!(due.is_some_and(|due| due > desk.now), "{due:?} is past");
+    assert_nothing_is_past(&desk);
     assert_eq!(desk.pass(600).len(), 1);
+}
+
+#[test]
+fn a_question_that_waits_for_its_connection_falls_not_due_during_a_mute() {
+    let mut desk = Desk::new();
+    let idle = true;
+    let class = Class::Control;
+    desk.say(Input::LinkLost { class, idle });
+    desk.say(Input::Probe {
+        partition: partition(0),
+        question: demand(0),
+    });
+    desk.outputs();
+    desk.say(Input::Muted(desk.now + Duration::from_secs(10)));
+    for _ in 0..9 {
+        desk.pass(1_000);
+        assert_nothing_is_past(&desk);
+    }
+}
+
+/// A deadline in the past would wake its host without end.
+fn assert_nothing_is_past(desk: &Desk) {
+    let due = desk.broker.next_deadline();
+    assert!(due.is_none_or(|due| due > desk.now), "{due:?} is past");
 }
