@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use nearside::embedded::{Api, Effect, RowEdit, Rule};
+use nearside::embedded::{Api, Effect, RowEdit, Rule, Seen};
 use nearside::ids::{BrokerId, Offset};
-use nearside::routing::{Count, Gate, Input};
+use nearside::routing::{self, Count, Event, Gate, Input, Wish};
 use nearside::wire::Class;
 use nearside::wire::api::TopicRef;
 use nearside::wire::api::fetch::{Aborted, Row};
@@ -40,7 +40,11 @@ struct Stillness {
 impl Stillness {
     /// Nothing moved: same connection, no event, the leader was asked about leases only.
     fn check(&self, rig: &Rig) {
-        assert_eq!(dials(rig), self.dials);
+        assert_eq!(dials(rig), self.dials, "none is opened");
+        assert!(rig.is_ready(2, routing::Class::Rack), "nor closed");
+        let quiet = |said: &&Event| matches!(said, Event::CaughtUp { .. });
+        let events = &rig.reader().events;
+        assert!(events.iter().all(|said| quiet(&said)), "{events:?}");
         assert_eq!(
             rig.reader().changes.len(),
             self.changes,
@@ -54,6 +58,9 @@ impl Stillness {
             rig.reader().probes
         );
         assert_eq!(rig.probed(1).len(), rig.reader().probes.len());
+        let other =
+            |count: &&Count| matches!(count, Count::Probe { wish, .. } if *wish != Wish::Lease);
+        assert_eq!(rig.reader().counts.iter().find(other), None);
     }
 }
 
@@ -81,23 +88,33 @@ fn ten_minutes_of_omitted_rows_change_nothing() {
         rig.reading(2).len() > 1_000,
         "the session is polled all the time"
     );
+    // The log of 2 stands still, so that of its leader is sampled by the clock.
+    assert!(rig.seen(Api::ListOffsets).len() >= 15);
 }
 
 /// routing.md S2 (c)
 #[test]
 fn ten_minutes_of_throttled_answers_change_nothing() {
     let (mut rig, stillness) = settled();
-    let throttle = Effect::Throttle(Duration::from_secs(1));
-    let rule = Rule::new(throttle).on(Api::Fetch).at(2);
-    rig.cluster().inject(rule);
+    // Longer than any answer is waited for.
+    let throttle = Duration::from_secs(4);
+    let rule = Rule::new(Effect::Throttle(throttle)).on(Api::Fetch).at(2);
+    let rule = rig.cluster().inject(rule);
     let before = rig.reading(2).len();
     rig.run_busy(TEN_MINUTES, Duration::from_secs(1));
     stillness.check(&rig);
-    let asked = rig.reading(2).len() - before;
-    assert!(
-        (100..=601).contains(&asked),
-        "{asked} fetches under a throttle of 1 s each"
-    );
+    let fetches = &rig.reading(2)[before + 1..];
+    assert!(fetches.len() >= 100, "{} fetches", fetches.len());
+    let apart = |pair: &[Seen]| pair[1].at.since(pair[0].at) >= throttle;
+    assert!(fetches.windows(2).all(apart), "the link is mute");
+    assert!(rig.hedged(1).is_empty(), "no answer is overdue meanwhile");
+    // Ten seconds of an end that stands still never pass while every answer moves them.
+    assert!(rig.seen(Api::ListOffsets).is_empty());
+
+    rig.cluster().withdraw(rule);
+    rig.run_for(Duration::from_secs(30));
+    assert_eq!(rig.reader().delivered, (0..1_600).collect::<Vec<_>>());
+    assert!(!rig.seen(Api::ListOffsets).is_empty(), "now they do");
 }
 
 /// routing.md S3
@@ -231,10 +248,22 @@ fn a_resume_after_a_long_pause_asks_first_and_never_reads_in_bulk_from_the_leade
 #[test]
 fn a_late_answer_of_an_earlier_probe_is_dropped() {
     let (mut rig, stillness) = settled();
-    rig.cluster()
-        .inject(Rule::new(Effect::Swallow).on(Api::Fetch).at(1).times(1));
+    // By then the session at 1 has said good-bye: the next Fetch there is the probe.
+    rig.run_for(Duration::from_secs(120));
+    let dials = rig.dials(1, Class::Control);
+    let swallow = Rule::new(Effect::Swallow).on(Api::Fetch).at(1);
+    rig.cluster().inject(swallow.times(1));
     rig.run_until(|rig| rig.reader().probes.len() == 2);
+    let apart = rig.reader().probes[1].0.since(rig.reader().probes[0].0);
+    assert!(
+        apart < Duration::from_secs(4),
+        "asked again after {apart:?}"
+    );
     rig.run_for(Duration::from_secs(1));
+    assert!(
+        rig.dials(1, Class::Control) > dials,
+        "its connection is gone"
+    );
     let lease = rig.reader().route.state().lease().unwrap();
     assert!(
         lease.granted > rig.reader().probes[1].0,
