@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nearside::embedded::{Api, RowEdit, Rule, Seen, Selector};
+use nearside::embedded::{Api, Effect, RowEdit, Rule, Seen, Selector};
 use nearside::ids::{BrokerId, LeaderEpoch};
 use nearside::routing::{State, Why};
 
@@ -74,6 +74,48 @@ fn a_fenced_reader_validates_at_the_new_leader_before_it_reads_on() {
     assert!(!rig.reader().route.is_cooling(BrokerId(1), rig.now));
 }
 
+/// routing.md S21 (a): refused first, and metadata is late.
+#[test]
+fn a_fenced_reader_waits_for_metadata_without_a_fetch() {
+    let mut rig = Rig::with(|_| {}, |cluster| cluster.selector = Selector::LeaderOnly);
+    // No answer but that of metadata names the new leader (KIP-951 begins with v16).
+    for broker in 1..=3 {
+        rig.cluster()
+            .limit_versions(BrokerId(broker), Api::Fetch, 4..=15);
+    }
+    rig.preload(100);
+    rig.assign();
+    rig.run_until(|rig| rig.reader().delivered.len() == 100);
+    let late = Duration::from_secs(4);
+    rig.cluster()
+        .inject(Rule::new(Effect::Delay(late)).on(Api::Metadata));
+    let fencing = RowEdit {
+        error: Some(74),
+        at_once: true,
+        ..RowEdit::default()
+    };
+    rig.cluster().inject(Rule::row(fencing).at(1));
+    rig.cluster().move_leader(&partition(), B3).unwrap();
+    rig.preload(10);
+    let (moved, wants) = (rig.now, rig.reader().wants.len());
+    rig.run_for(late - Duration::from_millis(100));
+    assert_eq!(
+        rig.reader().wants.len(),
+        wants,
+        "fenced, nothing is fetched"
+    );
+    assert!(!rig.reader().refreshes.is_empty());
+    assert_eq!(rig.reader().reasons(), ["assigned"]);
+
+    rig.run_until(|rig| rig.reader().delivered.len() == 110);
+    assert!(rig.now.since(moved) <= late + Duration::from_millis(600));
+    let validated = rig.seen(Api::OffsetForLeaderEpoch).remove(0);
+    assert_eq!(validated.broker, B3);
+    assert!(validated.at < rig.reading(3)[0].at);
+    assert!(!rig.reader().route.is_cooling(BrokerId(1), rig.now));
+    assert_eq!(rig.reader().delivered, (0..110).collect::<Vec<_>>());
+}
+
 /// routing.md S21 (b)
 #[test]
 fn the_leader_of_a_moment_ago_is_not_followed_at_once() {
@@ -120,10 +162,16 @@ fn a_follower_that_is_elected_keeps_connection_and_session() {
         1,
         "one session"
     );
-    assert!(
-        rig.reader().route.position_generation() > position,
-        "validation came first"
-    );
-    assert_eq!(rig.cluster().requests(B2, Api::OffsetForLeaderEpoch), 1);
+    let validated = rig.seen(Api::OffsetForLeaderEpoch);
+    let at_six = |seen: &&Seen| {
+        let row = &seen.fetch.as_ref().unwrap().rows;
+        row.iter()
+            .any(|row| row.current_epoch == Some(LeaderEpoch(6)))
+    };
+    let first = rig.reading(2).iter().find(at_six).unwrap();
+    assert_eq!((validated.len(), validated[0].broker), (1, B2));
+    assert!(validated[0].at < first.at, "validation came first");
+    let generation = rig.reader().route.position_generation();
+    assert_eq!(generation.0, position.0 + 1);
     assert_eq!(*rig.reader().route.state(), State::Leader);
 }
