@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use nearside::cluster::Reason;
-use nearside::embedded::{BrokerSettings, MetadataEdit, RowEdit, Rule, Selector};
+use nearside::embedded::{BrokerSettings, MetadataEdit, RowEdit, Rule, Seen, Selector};
 use nearside::ids::{BrokerId, Moment, Offset};
-use nearside::routing::{Count, Fault, FollowHints, Lane, State, Why};
+use nearside::routing::{Class, Count, Fault, FollowHints, Lane, State, Why};
 
 use crate::rig::{ROUND_TRIP, Rig, partition};
 
@@ -78,11 +78,13 @@ fn a_hint_to_an_unknown_broker_costs_no_record_and_is_followed_once_it_is_listed
     rig.assign();
     rig.run_until(|rig| rig.reader().route.state().why().is_some());
     let refused = rig.now;
+    let served = Some((BrokerId(1), Lane::NoRack));
+    assert_eq!(rig.reader().route.served(), served);
+    rig.run_until(|rig| rig.is_ready(1, Class::NoRack));
+    assert!(rig.now.since(refused) <= ROUND_TRIP * 3, "the lane was new");
+    let ready = rig.now;
     rig.run_until(|rig| !rig.reader().delivered.is_empty());
-    assert!(
-        rig.now.since(refused) <= ROUND_TRIP * 4,
-        "a dial, its handshake, and one fetch"
-    );
+    assert!(rig.now.since(ready) <= ROUND_TRIP, "{refused:?} {ready:?}");
 
     rig.run_busy(Duration::from_secs(60), Duration::from_millis(100));
     assert_eq!(
@@ -99,9 +101,17 @@ fn a_hint_to_an_unknown_broker_costs_no_record_and_is_followed_once_it_is_listed
     let apart = |pair: &[Moment]| pair[1].since(pair[0]) >= Duration::from_secs(1);
     assert!(asked.len() > 10 && asked.windows(2).all(apart), "{asked:?}");
 
+    let probes = rig.probed(1).len();
     rig.cluster().withdraw(hiding);
     rig.run_until(|rig| rig.follower() == Some(BrokerId(9)));
-    assert!(!rig.probed(1).is_empty());
+    assert!(
+        rig.probed(1).len() > probes,
+        "it is asked about once listed"
+    );
+    assert_eq!(rig.reader().reasons().last().unwrap(), "hint_adopted");
+    rig.run_for(Duration::from_secs(1));
+    assert_eq!(rig.reader().delivered, (0..700).collect::<Vec<_>>());
+    assert!(!rig.reading(9).is_empty());
 }
 
 /// routing.md S18
@@ -153,6 +163,11 @@ fn brokers_that_know_no_hints_are_read_as_by_a_leader_only_client() {
     assert_eq!(rig.reader().reasons(), ["assigned"]);
     assert_eq!(*rig.reader().route.state(), State::Leader);
     assert!(rig.reader().probes.is_empty());
+    let hint = |count: &&Count| matches!(count, Count::Hint(_));
+    assert_eq!(rig.reader().counts.iter().find(hint), None, "no hint");
+    let leader_only = |seen: &Seen| seen.version == 10 && seen.broker == BrokerId(1);
+    assert!(rig.reading(1).iter().all(leader_only));
+    assert!(rig.reading(2).is_empty() && rig.reading(3).is_empty());
 }
 
 /// routing.md S19 (b)

@@ -138,7 +138,11 @@ fn an_offset_not_yet_available_is_asked_for_with_restraint() {
         .count();
     assert!(refused <= 7, "{refused} fetches in the first second");
     assert_eq!(rig.reader().route.fetch_end(), end, "position unchanged");
-    rig.run_for(Duration::from_secs(9));
+    let (asked, served) = (rig.reading(2).len(), rig.reading(1).len());
+    rig.run_busy(Duration::from_millis(4_900), Duration::from_millis(100));
+    assert_eq!(rig.reading(2).len(), asked, "left alone for 5 s");
+    assert!(rig.reading(1).len() >= served + 40, "the leader serves");
+    rig.run_for(Duration::from_millis(4_100));
     rig.cluster().withdraw(rule);
     rig.run_for(Duration::from_secs(6));
 
@@ -206,7 +210,11 @@ fn a_follower_out_of_range_is_no_reason_to_reset() {
         assert_eq!((forced.rack, forced.rows[0].offset), (None, Offset(400)));
 
         let cooled = rig.now;
-        rig.preload(60);
+        rig.preload(40);
+        rig.run_for(Duration::from_secs(1));
+        assert_eq!(rig.reader().route.fetch_end(), Offset(490));
+        assert_eq!(rig.reader().route.state().why(), Some(Why::Cooldown(B2)));
+        rig.preload(20);
         rig.run_until(|rig| rig.follower() == Some(B2));
         let early = rig.now.since(cooled) < Duration::from_secs(2);
         assert_eq!(

@@ -156,7 +156,7 @@ fn a_leader_that_holds_records_back_is_read_without_a_rack() {
     rig.run_until(|rig| rig.reader().route.state().why() == Some(Why::Starved));
     let starved = rig.now.since(muted);
     assert!(
-        starved <= Duration::from_millis(1_600),
+        starved <= Duration::from_millis(1_500),
         "starved for {starved:?}"
     );
     rig.run_until(|rig| rig.reader().delivered.len() == 1_000);

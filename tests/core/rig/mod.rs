@@ -60,6 +60,8 @@ pub(crate) struct Rig {
     draw: Draw,
     /// What the links counted.
     pub(crate) link_counts: Vec<(BrokerId, broker::Count)>,
+    /// When a leader was asked about a position.
+    pub(crate) positions_asked: Vec<Moment>,
     /// Readmission permits given by breakers.
     pub(crate) permits: usize,
     steps: u32,
@@ -138,6 +140,7 @@ impl Rig {
             link_settings: Arc::new(link_settings),
             draw: Draw(7),
             link_counts: Vec::new(),
+            positions_asked: Vec::new(),
             permits: 0,
             steps: 0,
             seen: Vec::new(),

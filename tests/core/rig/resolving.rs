@@ -92,6 +92,7 @@ impl Rig {
                 let To::Broker(leader) = to else {
                     panic!("the rig has no group: {to:?}")
                 };
+                self.positions_asked.push(self.now);
                 let purpose = Purpose::Position(token);
                 self.send((leader, wire::Class::Control), request, purpose);
             }
