@@ -3,7 +3,7 @@
 //! It reads the blackboard that all others write and asks nobody anything. Without it nothing else
 //! stops.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,11 +96,13 @@ impl DiagnosticsActor {
         };
         let which =
             |test: fn(&PartitionReport) -> bool| partitions.iter().filter(move |one| test(one));
+        let leader = |one: &PartitionReport| snapshot.partition(&one.partition)?.leader();
+        let starve: BTreeSet<_> = which(|one| one.starving).filter_map(leader).collect();
         Facts {
             brokers: snapshot
                 .brokers()
                 .map(|broker| {
-                    let known = self.telemetry.link(broker.id);
+                    let known = self.telemetry.link(broker.id, starve.contains(&broker.id));
                     let seen = BrokerSeen {
                         rack: broker.rack.clone(),
                         ..known

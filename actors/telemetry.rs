@@ -132,19 +132,13 @@ impl Telemetry {
         (link.fetch_version, link.serves_v10) = (Some(version), serves_v10);
     }
 
-    /// A lane of a broker starves: without v10 there it stays as it is.
-    pub(crate) fn note_starved(&self, broker: BrokerId) {
-        let mut link = self.links.entry(broker).or_default();
-        link.v10 |= !link.serves_v10;
-    }
-
     /// The no-rack lane of a broker went to v10 or back.
     pub(crate) fn note_v10(&self, broker: BrokerId, v10: bool) {
         self.links.entry(broker).or_default().v10 = v10;
     }
 
-    /// A broker, but for its rack.
-    pub(crate) fn link(&self, broker: BrokerId) -> BrokerSeen {
+    /// A broker, but for its rack; `starves` if it holds records of some partition back.
+    pub(crate) fn link(&self, broker: BrokerId, starves: bool) -> BrokerSeen {
         let link = self
             .links
             .get(&broker)
@@ -154,7 +148,7 @@ impl Telemetry {
             rack: None,
             fetch_version: link.fetch_version,
             v10: link.v10,
-            v10_unavailable: link.v10 && !link.serves_v10,
+            v10_unavailable: starves && !link.serves_v10,
         }
     }
 

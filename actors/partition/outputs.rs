@@ -173,9 +173,6 @@ impl PartitionActor {
             }
             routing::Event::Starving(starving) => {
                 tracing::debug!(%partition, starving, "starving");
-                if let (true, Some((broker, _))) = (starving, self.route.served()) {
-                    telemetry.note_starved(broker);
-                }
             }
             routing::Event::TopicGone => self.tell_topic("the topic is gone".to_owned(), false),
         }

@@ -19,5 +19,6 @@ mod hostile;
 mod offsets;
 mod reading;
 mod stage;
+mod starving;
 mod supervision;
 mod truncating;

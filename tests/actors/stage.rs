@@ -38,8 +38,15 @@ pub(crate) struct Stage {
 impl Stage {
     /// A cluster without topics.
     pub(crate) fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// The same with other properties.
+    pub(crate) fn with(edit: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = Settings::default();
+        edit(&mut settings);
         Self {
-            serving: Serving::in_memory(Cluster::new(Settings::default())),
+            serving: Serving::in_memory(Cluster::new(settings)),
         }
     }
 
