@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::actors::{Clock, unix_ms};
-use crate::ids::Moment;
+use crate::ids::{Moment, Offset};
 
 /// The records of one topic, numbered from 0 in every partition in the order of their appends.
 #[derive(Debug)]
@@ -22,10 +22,14 @@ pub(super) struct Track {
     acked: Vec<Option<Moment>>,
     /// When a handler first got it.
     delivered: Vec<Option<Moment>>,
+    /// Where in the log it was first.
+    offsets: Vec<Option<Offset>>,
     /// One above the highest delivered.
     next: usize,
     /// Deliveries of records that had been delivered before.
     pub(super) repeats: Vec<(u64, Moment)>,
+    /// Deliveries of numbers that had been delivered from another place in the log: written twice.
+    pub(super) copies: Vec<(u64, Moment)>,
     /// First deliveries that came while a lower record was missing, or after a higher one.
     pub(super) strays: Vec<(u64, Moment)>,
 }
@@ -68,9 +72,9 @@ impl Book {
         self.with(partition, |track| track.acked(number, now));
     }
 
-    pub(super) fn delivered(&self, partition: usize, number: u64) {
+    pub(super) fn delivered(&self, partition: usize, number: u64, offset: Offset) {
         let now = self.now();
-        self.with(partition, |track| track.delivered(number, now));
+        self.with(partition, |track| track.delivered(number, offset, now));
     }
 
     /// Records acknowledged and not delivered yet.
@@ -110,7 +114,7 @@ impl Track {
         let mut track = Self::default();
         for (number, (acked, delivered)) in (0..).zip(records) {
             track.acked(number, *acked);
-            track.delivered(number, *delivered);
+            track.delivered(number, place(number), *delivered);
         }
         track
     }
@@ -121,13 +125,22 @@ impl Track {
         }
     }
 
-    fn delivered(&mut self, number: u64, now: Moment) {
+    fn delivered(&mut self, number: u64, offset: Offset, now: Moment) {
         let next = self.next;
+        let Some(first) = slot(&mut self.offsets, number) else {
+            return;
+        };
+        let first = *first.get_or_insert(offset);
         let Some(slot) = slot(&mut self.delivered, number) else {
             return;
         };
         if slot.is_some() {
-            self.repeats.push((number, now));
+            let again = if first == offset {
+                &mut self.repeats
+            } else {
+                &mut self.copies
+            };
+            again.push((number, now));
             return;
         }
         *slot = Some(now);
@@ -201,14 +214,20 @@ impl Span {
 }
 
 /// The place of a number, made if need be; `None` for numbers that no run reaches.
-fn slot(moments: &mut Vec<Option<Moment>>, number: u64) -> Option<&mut Option<Moment>> {
+fn slot<T: Clone>(places: &mut Vec<Option<T>>, number: u64) -> Option<&mut Option<T>> {
     let index = usize::try_from(number)
         .ok()
         .filter(|index| *index < NUMBERS_MAX)?;
-    if moments.len() <= index {
-        moments.resize(index + 1, None);
+    if places.len() <= index {
+        places.resize(index + 1, None);
     }
-    moments.get_mut(index)
+    places.get_mut(index)
+}
+
+/// Where a record lies if every record before it was written once.
+#[cfg(test)]
+fn place(number: u64) -> Offset {
+    Offset(i64::try_from(number).unwrap())
 }
 
 const NUMBERS_MAX: usize = 100_000_000;
@@ -232,7 +251,7 @@ mod tests {
             track.acked(number, ms(number * 100));
         }
         for (number, at) in deliveries {
-            track.delivered(*number, ms(*at));
+            track.delivered(*number, place(*number), ms(*at));
         }
         track
     }
@@ -250,6 +269,14 @@ mod tests {
         assert_eq!(track.repeats, [(0, ms(3)), (1, ms(4))]);
         assert_eq!((track.lost(ALL), track.missing()), (2, 2));
         assert!(track.strays.is_empty());
+    }
+
+    #[test]
+    fn what_comes_from_another_place_in_the_log_was_written_twice() {
+        let mut track = track(&[(0, 1), (1, 2)]);
+        track.delivered(1, Offset(7), ms(5));
+        assert_eq!(track.copies, [(1, ms(5))]);
+        assert!(track.repeats.is_empty());
     }
 
     #[test]

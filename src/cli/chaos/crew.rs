@@ -80,7 +80,7 @@ impl Crew {
         let handler = handler_fn(move |message: Message<Raw>, _: Context| {
             let partition = usize::try_from(message.partition().0).unwrap_or(usize::MAX);
             if let Some(number) = number(&message) {
-                noting.delivered(partition, number);
+                noting.delivered(partition, number, message.offset());
             }
             std::future::ready(Ok(Outcome::Done))
         });

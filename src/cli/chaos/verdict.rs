@@ -26,6 +26,8 @@ pub(super) struct Figures {
     pub(super) lost: usize,
     pub(super) strays: usize,
     pub(super) repeats: usize,
+    /// Records that the writer wrote twice.
+    pub(super) copies: usize,
     /// Repeats of records that nobody's death excuses.
     pub(super) unexcused: usize,
     pub(super) resets: usize,
@@ -63,6 +65,7 @@ impl Figures {
             lost: tracks.iter().map(|it| it.lost(span)).sum(),
             strays: tracks.iter().map(|it| within(&it.strays).len()).sum(),
             repeats: repeats.iter().map(Vec::len).sum(),
+            copies: tracks.iter().map(|it| within(&it.copies).len()).sum(),
             unexcused: unexcused.sum(),
             resets: told.iter().filter(|told| is_reset(&told.event)).count(),
             changes: count(
@@ -104,6 +107,7 @@ impl Figures {
             self.unexcused,
             "records twice although their reader lived or had committed them",
         );
+        none(self.copies, "records written twice");
         if !step.resets {
             none(self.resets, "offset resets");
         }
