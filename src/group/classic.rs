@@ -269,7 +269,7 @@ impl ClassicMember {
                 Notice::Overrun(late) => self.tell(Event::DrainOverrun(late)),
             }
         }
-        self.look_for_coordinator(facts);
+        self.look_for_coordinator();
         self.try_join(facts);
         self.tell_standing();
     }

@@ -3,6 +3,7 @@
 use super::classic::{ClassicMember, Facts, Phase, Timer, What};
 use super::input::{Event, Output, To, Token};
 use super::verdict::Verdict;
+use crate::backoff::Backoff;
 use crate::wire::ErrorCode;
 use crate::wire::api::{Endpoint, find_coordinator};
 
@@ -43,7 +44,7 @@ impl ClassicMember {
     }
 
     /// Asks any broker for the coordinator, if one is needed and not known.
-    pub(super) fn look_for_coordinator(&mut self, facts: Facts<'_>) {
+    pub(super) fn look_for_coordinator(&mut self) {
         let idle = matches!(self.phase, Phase::Idle | Phase::Ended | Phase::Leaving(_));
         let busy = self.finder.out.is_some() || self.is_waiting_for(Timer::Find);
         if idle || busy || self.finder.known.is_some() {
@@ -53,9 +54,9 @@ impl ClassicMember {
             key: self.settings.group.as_str().to_owned(),
             kind: find_coordinator::KeyKind::Group,
         };
-        let timeout = self.settings.request_timeout;
+        let patience = PATIENCE.plain(self.finder.failures);
+        let timeout = patience.min(self.settings.request_timeout);
         self.finder.out = Some(self.send(To::Any, What::Find, request.into(), timeout));
-        let _ = facts;
     }
 
     pub(super) fn on_found(
@@ -94,3 +95,8 @@ impl ClassicMember {
         });
     }
 }
+
+/// How long one broker is asked who coordinates before another one is: it may have died with the
+/// question, and a session lasts shorter than a request may take. Brokers that are only slow are
+/// waited for in the end.
+const PATIENCE: Backoff = Backoff::from_ms(2_000, 30_000);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nearside::embedded::{Api, Rule};
+use nearside::embedded::{Api, Effect, Rule};
 use nearside::group;
 use nearside::ids::{BrokerId, Generation, GroupId, Offset};
 use nearside::wire::ErrorCode;
@@ -364,6 +364,24 @@ fn a_lost_coordinator_is_looked_for_at_once_and_then_with_patience() {
     rig.tell_member(node, group::Input::CoordinatorLost);
     rig.run_for(SECOND / 5);
     assert_eq!(lines(rig.log(node), "sent FindCoordinator").len(), 1);
+}
+
+/// A broker that dies with the question would keep it as long as a request may take: longer than
+/// the session.
+#[test]
+fn a_broker_that_does_not_say_who_coordinates_is_not_waited_for() {
+    let mut rig = Rig::new(2);
+    let node = rig.start(|settings| settings.session_timeout = SECOND * 10);
+    rig.run_for(SECOND);
+    rig.nodes[node].log.clear();
+    rig.cluster
+        .inject(Rule::new(Effect::Swallow).on(Api::FindCoordinator).times(1));
+    rig.tell_member(node, group::Input::CoordinatorLost);
+    rig.run_for(SECOND * 4);
+    assert_eq!(lines(rig.log(node), "sent FindCoordinator").len(), 2);
+    assert!(!lines(rig.log(node), "sent Heartbeat").is_empty());
+    rig.run_for(SECOND * 20);
+    assert_eq!(lines(rig.log(node), "lost"), [""; 0]);
 }
 
 /// runtime.md 18, 38 (the rejoin).
