@@ -19,6 +19,7 @@ fn nothing_is_lost_and_records_flow_again_in_time_whatever_fails() -> Outcome {
     let plan = Plan {
         pace: Pace::SHORT,
         steps: Vec::new(),
+        traces: None,
     };
     let report = run(&plan, &mut std::io::stderr())?;
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("chaos-report.md");

@@ -171,6 +171,12 @@ impl Track {
             .count()
     }
 
+    /// When the next acknowledgement came.
+    pub(super) fn acknowledged_from(&self, moment: Moment) -> Option<Moment> {
+        let acked = self.acked.iter().flatten().copied();
+        acked.filter(|at| *at >= moment).min()
+    }
+
     /// The longest time within `span` without an acknowledgement.
     pub(super) fn write_gap(&self, span: Span) -> Duration {
         span.longest_gap(self.acked.iter().flatten().copied())

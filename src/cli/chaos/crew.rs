@@ -1,6 +1,7 @@
 //! One fleet member in each rack, all of one group, each behind proxies of its own.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -44,6 +45,8 @@ pub(super) struct Reading {
     pub(super) member: usize,
     pub(super) state: &'static str,
     pub(super) broker: Option<i32>,
+    /// Why it is not read from where it would be best.
+    pub(super) why: Option<&'static str>,
 }
 
 /// Who starts where.
@@ -53,6 +56,8 @@ pub(super) struct Seat<'a> {
     pub(super) bootstrap: &'a str,
     pub(super) group: &'a str,
     pub(super) session: Duration,
+    /// The directory of its route trace.
+    pub(super) traces: Option<&'a Path>,
 }
 
 impl Crew {
@@ -85,7 +90,10 @@ impl Crew {
             std::future::ready(Ok(Outcome::Done))
         });
         let subscription = Subscription::topics([topic]).handler(handler);
-        let fleet = Fleet::builder(seat.group).config(config(seat)?);
+        let mut fleet = Fleet::builder(seat.group).config(config(seat)?);
+        if let Some(directory) = seat.traces {
+            fleet = fleet.route_trace(directory.join(format!("{}.jsonl", seat.rack)));
+        }
         let fleet = self
             .runtime
             .block_on(fleet.subscribe(subscription).start())
@@ -133,6 +141,7 @@ impl Crew {
                     member,
                     state: row.state,
                     broker: row.broker.map(|broker| broker.0),
+                    why: row.why,
                 };
                 readings.insert(row.partition.partition.0, reading);
             }

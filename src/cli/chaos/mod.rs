@@ -46,6 +46,9 @@ pub(super) struct ChaosOptions {
     /// Where the report goes.
     #[arg(long, value_name = "FILE", default_value = "chaos-report.md")]
     report: PathBuf,
+    /// Record every member's routing here, one file each, for `nearside replay`.
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "steady")]
+    traces: Option<PathBuf>,
     /// No fault at all: read for so long, and compare the bytes from other zones with the probes.
     #[arg(long, value_name = "MINUTES", conflicts_with_all = ["long", "steps"])]
     steady: Option<u64>,
@@ -58,6 +61,8 @@ pub struct Plan {
     pub pace: Pace,
     /// Names of the steps to run; empty for all.
     pub steps: Vec<String>,
+    /// Where the members' route traces go; `None` for nowhere.
+    pub traces: Option<PathBuf>,
 }
 
 /// How much of everything.
@@ -113,7 +118,7 @@ impl Pace {
 /// [`KafkaError`] when the cluster or the members cannot be started.
 pub fn run(plan: &Plan, out: &mut (dyn Write + Send)) -> Result<Report, KafkaError> {
     let before = load_average();
-    let mut stage = Stage::set(plan.pace, out)?;
+    let mut stage = Stage::set(plan, out)?;
     let wanted = |name: &str| plan.steps.is_empty() || plan.steps.iter().any(|it| it == name);
     let mut failure = None;
     for entry in PROTOCOL.into_iter().chain([DEATH]) {
@@ -195,6 +200,7 @@ fn execute(options: &ChaosOptions, out: &mut (dyn Write + Send)) -> Result<(), F
             Pace::SHORT
         },
         steps: options.steps.clone(),
+        traces: options.traces.clone(),
     };
     let report = run(&plan, out).map_err(failed)?;
     fs::write(&options.report, report.to_string())?;

@@ -141,7 +141,8 @@ impl Report {
             f,
             "Counted from the acknowledgement, or from when the fault could be known if that is \
              later: the loss of the connection, the hedge deadline of a silent broker (2.5 s), the \
-             election of a new leader. *Slack* is what this machine cost besides: the slowest \
+             first acknowledgement under a new leader (before it nobody may hand out what the \
+             former one acknowledged last). *Slack* is what this machine cost besides: the slowest \
              record, at that time, of partitions that the fault did not concern, and at most the \
              limit once more.\n\n\
              | step | partitions | which | at most (s) | slack (s) | slowest (s) |\n\

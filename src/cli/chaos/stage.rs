@@ -5,11 +5,11 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Pace;
 use super::book::Book;
 use super::crew::{Crew, Log, Reading, Seat};
 use super::step::{Promise, Step};
 use super::writer::{Load, Writer};
+use super::{Pace, Plan};
 use crate::cli::kafka::{Cluster, KafkaError, Options, PartitionView, until};
 use crate::ids::Moment;
 
@@ -42,7 +42,8 @@ pub(super) struct Picture {
 
 impl<'a> Stage<'a> {
     /// Starts everything and waits until every partition is read in its reader's rack.
-    pub(super) fn set(pace: Pace, out: &'a mut (dyn Write + Send)) -> Result<Self, KafkaError> {
+    pub(super) fn set(plan: &Plan, out: &'a mut (dyn Write + Send)) -> Result<Self, KafkaError> {
+        let pace = plan.pace;
         say(out, "starting five brokers in three racks");
         let cluster = Cluster::start(&Options {
             racks: RACKS.map(str::to_owned).to_vec(),
@@ -61,6 +62,7 @@ impl<'a> Stage<'a> {
                 bootstrap: &bootstrap,
                 group: GROUP,
                 session: pace.session,
+                traces: plan.traces.as_deref(),
             };
             crew.join(seat, TOPIC, &book, &log)?;
         }
@@ -179,6 +181,7 @@ impl<'a> Stage<'a> {
             partitions,
             since,
             within: LEADER_LIMIT,
+            under_new_leader: true,
         })
     }
 
@@ -194,10 +197,9 @@ impl<'a> Stage<'a> {
         for (partition, reading) in &readings {
             let rack = reading.broker.and_then(|broker| racks.get(&broker));
             if rack.copied() != Some(self.crew.rack(reading.member)) {
-                away.push(format!(
-                    "{partition} {} {:?}",
-                    reading.state, reading.broker
-                ));
+                let broker = reading.broker.map_or(-1, |broker| broker);
+                let why = reading.why.unwrap_or("unknown");
+                away.push(format!("{partition} {} {broker} ({why})", reading.state));
             }
         }
         if readings.len() == self.pace.partitions && away.is_empty() {

@@ -5,8 +5,8 @@ use std::fmt;
 use std::io::Write;
 use std::time::Duration;
 
-use super::Pace;
 use super::stage::{Stage, TOPIC, say};
+use super::{Pace, Plan};
 use crate::cli::kafka::{KafkaError, until};
 use crate::fleet::{LaneName, Zone};
 
@@ -27,7 +27,12 @@ pub struct Traffic {
 ///
 /// [`KafkaError`] when the cluster cannot be started or the counts cannot be read.
 pub fn steady(time: Duration, out: &mut (dyn Write + Send)) -> Result<Traffic, KafkaError> {
-    let mut stage = Stage::set(Pace::SHORT, out)?;
+    let plan = Plan {
+        pace: Pace::SHORT,
+        steps: Vec::new(),
+        traces: None,
+    };
+    let mut stage = Stage::set(&plan, out)?;
     say(stage.out, &format!("reading for {} s", time.as_secs()));
     stage.let_run(time);
     if let Some(writer) = stage.writer.take() {

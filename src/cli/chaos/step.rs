@@ -39,6 +39,10 @@ pub(super) struct Promise {
     pub(super) since: BTreeMap<usize, Moment>,
     /// By then a record is delivered, counted from its acknowledgement if that is later.
     pub(super) within: Duration,
+    /// Whether the clock starts at the first acknowledgement only: a new leader hands out what the
+    /// former one had acknowledged once its followers have agreed with it, as they must before it
+    /// acknowledges anything.
+    pub(super) under_new_leader: bool,
 }
 
 impl Step {
@@ -84,6 +88,13 @@ impl Promise {
             since: partitions.iter().map(|it| (*it, since)).collect(),
             partitions,
             within,
+            under_new_leader: false,
         }
+    }
+
+    /// The same for partitions that lost their leader to another one.
+    pub(super) fn under_new_leader(mut self) -> Self {
+        self.under_new_leader = true;
+        self
     }
 }

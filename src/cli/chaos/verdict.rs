@@ -132,6 +132,9 @@ impl Promise {
     fn kept(&self, tracks: &[Track], step: &Step) -> Duration {
         slowest(tracks, step.span(), |partition| {
             let since = self.since.get(&partition).copied().unwrap_or(step.fault);
+            let first = |track: &Track| track.acknowledged_from(since);
+            let agreed = tracks.get(partition).filter(|_| self.under_new_leader);
+            let since = agreed.and_then(first).unwrap_or(since);
             self.partitions.contains(&partition).then_some(since)
         })
     }
@@ -290,6 +293,20 @@ mod tests {
         assert!(judged(&[0], [2, 1], QUICK).is_empty());
         let broken = judged(&[0], [3, 1], QUICK);
         assert_eq!(broken, ["step: it: 2.00 s, not 1.00 s"]);
+    }
+
+    #[test]
+    fn under_a_new_leader_the_clock_starts_at_its_first_acknowledgement() {
+        let mut step = Step::new("step", Moment::ZERO);
+        step.ended = secs(30);
+        let promise = Promise::new("it", [0].into(), secs(2), Duration::from_secs(1));
+        step.promise(promise.under_new_leader());
+        let kept = |agreed| {
+            let track = Track::of(&[(secs(1), secs(9)), (secs(agreed), secs(9))]);
+            Figures::new(&step, &[track], &[], QUICK).kept
+        };
+        assert_eq!(kept(8), [Duration::from_secs(1)]);
+        assert_eq!(kept(3), [Duration::from_secs(6)]);
     }
 
     #[test]

@@ -43,7 +43,8 @@ pub(super) fn rolling_restart(stage: &mut Stage<'_>) -> Result<(), KafkaError> {
         let followed = before.followed(broker);
         step.promise(Promise::new(FOLLOWED, followed, down, FOLLOWER_LIMIT));
         let led = before.led(broker);
-        step.promise(Promise::new("led by it", led, down, FOLLOWER_LIMIT));
+        let promise = Promise::new("led by it", led, down, FOLLOWER_LIMIT);
+        step.promise(promise.under_new_leader());
         stage.cluster.restart(broker)?;
         step.healed = stage.book.now();
         stage.finish(step)?;

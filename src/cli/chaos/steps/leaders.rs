@@ -25,6 +25,7 @@ pub(super) fn moves(stage: &mut Stage<'_>) -> Result<(), KafkaError> {
         partitions: since.keys().copied().collect(),
         since,
         within: FOLLOWER_LIMIT,
+        under_new_leader: true,
     });
     step.healed = stage.book.now();
     stage.finish(step)
@@ -47,7 +48,8 @@ pub(super) fn preferred_election(stage: &mut Stage<'_>) -> Result<(), KafkaError
         .into_iter()
         .filter_map(|it| usize::try_from(it).ok())
         .collect();
-    step.promise(Promise::new("moved", moved, step.healed, FOLLOWER_LIMIT));
+    let promise = Promise::new("moved", moved, step.healed, FOLLOWER_LIMIT);
+    step.promise(promise.under_new_leader());
     stage.finish(step)
 }
 
