@@ -202,6 +202,9 @@ fn execute(options: &ChaosOptions, out: &mut (dyn Write + Send)) -> Result<(), F
         steps: options.steps.clone(),
         traces: options.traces.clone(),
     };
+    if let Some(directory) = &plan.traces {
+        fs::create_dir_all(directory)?;
+    }
     let report = run(&plan, out).map_err(failed)?;
     fs::write(&options.report, report.to_string())?;
     writeln!(out, "the report is in {}", options.report.display())?;
