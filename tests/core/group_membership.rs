@@ -89,7 +89,7 @@ fn a_rebalance_order_that_arrives_while_joining_starts_no_second_join() {
     rig.run_for(SECOND);
     // The heartbeat that is on its way when the join goes out is answered late, with the order to
     // join.
-    let delayed = nearside::embedded::Effect::Delay(Duration::from_millis(800));
+    let delayed = Effect::Delay(Duration::from_millis(800));
     rig.cluster
         .inject(Rule::new(delayed).on(Api::Heartbeat).times(1));
     rig.cluster
