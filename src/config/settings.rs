@@ -94,6 +94,7 @@ impl Config {
         ReadSettings {
             check_crcs: self.fetch.check_crcs,
             batch_bytes_max: size(self.connection.answer_max),
+            inflated_bytes_max: self.inflated_bytes_max(),
         }
     }
 

@@ -84,6 +84,10 @@ pub enum Corruption {
     ControlKey,
     /// The compressed body does not decode.
     Codec(Compression),
+    /// A compressed message of version 0 or 1 without a value, or without a message inside.
+    Wrapper,
+    /// A message inside a compressed one is compressed again, or of another version.
+    Nesting,
 }
 
 /// Why a batch cannot be opened at all.
@@ -126,6 +130,16 @@ impl BatchError {
             Self::Corrupt { at, .. } | Self::Poison { at, .. } => at.position,
             Self::RecordTooLarge { offset, .. } | Self::NoProgress { offset, .. } => offset,
             Self::StillCompressed { base } => base,
+        }
+    }
+
+    /// Where the damaged batch lies; `None` if no batch is to blame.
+    pub fn place(&self) -> Option<Place> {
+        match *self {
+            Self::Corrupt { at, .. } | Self::Poison { at, .. } => Some(at),
+            Self::RecordTooLarge { .. }
+            | Self::NoProgress { .. }
+            | Self::StillCompressed { .. } => None,
         }
     }
 
@@ -211,6 +225,8 @@ impl fmt::Display for Corruption {
             Self::TrailingBytes(bytes) => write!(f, "{bytes} bytes follow the last record"),
             Self::ControlKey => f.write_str("a control record has a key below 4 bytes"),
             Self::Codec(codec) => write!(f, "its {codec} data does not decode"),
+            Self::Wrapper => f.write_str("a compressed message holds no messages"),
+            Self::Nesting => f.write_str("a compressed message holds what may not be inside"),
         }
     }
 }

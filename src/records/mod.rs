@@ -4,7 +4,7 @@
 //! [`BatchView`] per batch worth delivering: one `Bytes` and a parsed header, cheap to clone and to
 //! send. Records are read out of a view with [`BatchView::records`]; keys, values and headers stay
 //! slices of the frame until somebody asks for `Bytes`. Nothing is allocated, copied or
-//! reference-counted per record.
+//! reference-counted per record. Message sets of versions 0 and 1 are read through the same types.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -29,6 +29,8 @@ mod codec;
 mod error;
 mod header;
 mod headers;
+mod legacy;
+mod policy;
 mod record;
 mod set;
 mod varint;
@@ -40,6 +42,7 @@ pub use codec::{Charge, Compression, Uncharged};
 pub use error::{BatchError, Corruption, InflateError, Place, PoisonReason};
 pub use header::{BatchHeader, HEADER_BYTES, TimestampType};
 pub use headers::{Header, HeaderError, HeaderIter, Headers};
+pub use policy::{BatchDecision, BatchPolicy};
 pub use record::{Record, RecordCursor, Records};
 pub use set::{BatchSet, ReadCounts, ReadSettings};
 pub use view::BatchView;

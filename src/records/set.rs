@@ -8,6 +8,7 @@ use crate::ids::Offset;
 use super::aborted::{AbortedFilter, AbortedTransaction, Marker};
 use super::error::{BatchError, Corruption, Place, PoisonReason};
 use super::header::{BatchHeader, HEADER_BYTES, RawHeader};
+use super::legacy;
 use super::view::BatchView;
 
 /// How record sets are read.
@@ -18,6 +19,10 @@ pub struct ReadSettings {
     /// Largest batch any fetch may bring, in bytes (`receive.message.max.bytes`; default 104 857
     /// 600).
     pub batch_bytes_max: usize,
+    /// Largest output of the one kind of batch that is inflated while the set is walked
+    /// (`wire.batch.inflated.max.bytes`; default 67 108 864): a compressed message of version 1 at
+    /// offset 0, whose own offset does not say how far it reaches.
+    pub inflated_bytes_max: usize,
 }
 
 impl Default for ReadSettings {
@@ -25,6 +30,7 @@ impl Default for ReadSettings {
         Self {
             check_crcs: true,
             batch_bytes_max: 104_857_600,
+            inflated_bytes_max: 67_108_864,
         }
     }
 }
@@ -102,12 +108,13 @@ impl BatchSet {
     }
 
     /// Walks one batch: a view if it is to be delivered, `None` if it only moved the position.
-    fn step(&mut self, batch: Bytes) -> Result<Option<BatchView>, BatchError> {
+    fn step(&mut self, front: Front) -> Result<Option<BatchView>, BatchError> {
+        if front.magic != 2 {
+            return self.legacy_step(front.size);
+        }
+        let batch = self.rest.split_to(front.size);
         let header = self.checked_header(&batch)?;
-        self.last_offset = Some(header.last_offset());
-        self.counts.unknown_attributes += u32::from(header.unknown_attributes);
-        if header.next_offset() <= self.position {
-            self.counts.before_position += 1;
+        if self.is_behind(&header) {
             return Ok(None);
         }
         let wanted = self.position.max(header.base_offset);
@@ -126,10 +133,55 @@ impl BatchSet {
         Ok((!header.control && !aborted && !emptied).then_some(view))
     }
 
+    /// The same for messages of versions 0 and 1, of which those that share a header are walked at
+    /// once. They know neither transactions nor markers.
+    fn legacy_step(&mut self, size: usize) -> Result<Option<BatchView>, BatchError> {
+        let checks = self.settings.check_crcs;
+        let run = match legacy::run(&self.rest, size, self.position, checks) {
+            Ok(run) => run,
+            Err(reason) => return Err(self.corrupt_message(size, reason)),
+        };
+        let header = run.header;
+        if self.overlaps(run.first) {
+            return Err(self.corrupt_message(size, Corruption::Offsets));
+        }
+        let messages = self.rest.split_to(run.size);
+        let wanted = self.position.max(header.base_offset);
+        if !run.unplaced {
+            if self.is_behind(&header) {
+                return Ok(None);
+            }
+            let view = BatchView::legacy(messages, header, wanted, checks)?;
+            self.position = view.next_offset();
+            return Ok(Some(view));
+        }
+        let view = BatchView::legacy(messages, header, wanted, checks)?
+            .inflate(self.settings.inflated_bytes_max)?;
+        if self.is_behind(view.header()) {
+            return Ok(None);
+        }
+        self.position = view.next_offset();
+        Ok(Some(view))
+    }
+
+    /// Notes a batch that is sound; true if it lies wholly before the position (B8).
+    fn is_behind(&mut self, header: &BatchHeader) -> bool {
+        self.last_offset = Some(header.last_offset());
+        self.counts.unknown_attributes += u32::from(header.unknown_attributes);
+        let behind = header.next_offset() <= self.position;
+        self.counts.before_position += u32::from(behind);
+        behind
+    }
+
+    /// Whether something that reaches up to `offset` cannot follow the batch before (B5).
+    fn overlaps(&self, offset: Offset) -> bool {
+        self.last_offset.is_some_and(|last| offset <= last)
+    }
+
     /// Checks of a whole batch that need no record: B3 to B5 and the count's sign.
     fn checked_header(&self, batch: &Bytes) -> Result<BatchHeader, BatchError> {
         let Some(raw) = RawHeader::of(batch) else {
-            // `split` lets only version 2 batches through that hold a header.
+            // `front` lets only version 2 batches through that hold a header.
             return Err(self.corrupt(batch, None, Corruption::Length(0)));
         };
         if self.settings.check_crcs && checksum(batch) != raw.checksum() {
@@ -143,17 +195,14 @@ impl BatchSet {
             };
             return Err(self.corrupt(batch, raw.next_offset(), reason));
         };
-        if self
-            .last_offset
-            .is_some_and(|last| header.base_offset <= last)
-        {
+        if self.overlaps(header.base_offset) {
             return Err(self.corrupt(batch, None, Corruption::Offsets));
         }
         Ok(header)
     }
 
-    /// Cuts the next whole batch off the set; `None` at the end or at a cut tail (B1).
-    fn split(&mut self) -> Result<Option<Bytes>, BatchError> {
+    /// The next whole batch or message of the set; `None` at the end or at a cut tail (B1).
+    fn front(&self) -> Result<Option<Front>, BatchError> {
         let Some(prefix) = self.rest.first_chunk::<MAGIC_END>() else {
             return Ok(None);
         };
@@ -179,13 +228,13 @@ impl BatchSet {
         if size > self.rest.len() {
             return Ok(None);
         }
-        if magic != 2 {
+        if !(0..=2).contains(&magic) {
             return Err(BatchError::Poison {
                 at,
                 reason: PoisonReason::Magic(magic),
             });
         }
-        Ok(Some(self.rest.split_to(size)))
+        Ok(Some(Front { size, magic }))
     }
 
     /// Judges a set that ended, cleanly or with a cut tail, without moving the position (B2, B9).
@@ -228,6 +277,31 @@ impl BatchSet {
         };
         BatchError::Corrupt { at, reason }
     }
+
+    /// Damage in the message of version 0 or 1 at the front, which has `size` bytes.
+    fn corrupt_message(&self, size: usize, reason: Corruption) -> BatchError {
+        let base = self
+            .rest
+            .first_chunk::<8>()
+            .map(|it| i64::from_be_bytes(*it));
+        let base = Offset(base.unwrap_or(self.position.0));
+        let vouched = self.settings.check_crcs && reason != Corruption::Checksum;
+        let next = (base.0 >= 0).then(|| Offset(base.0.saturating_add(1)));
+        let at = Place {
+            position: self.position,
+            base,
+            next: next.filter(|next| vouched && *next > self.position),
+            size,
+        };
+        BatchError::Corrupt { at, reason }
+    }
+}
+
+/// A whole batch of version 2, or message of versions 0 and 1, at the front of a set.
+#[derive(Clone, Copy)]
+struct Front {
+    size: usize,
+    magic: i8,
 }
 
 impl Iterator for BatchSet {
@@ -235,8 +309,8 @@ impl Iterator for BatchSet {
 
     fn next(&mut self) -> Option<Self::Item> {
         while !self.done {
-            let stepped = match self.split() {
-                Ok(Some(batch)) => self.step(batch),
+            let stepped = match self.front() {
+                Ok(Some(front)) => self.step(front),
                 Ok(None) => {
                     self.done = true;
                     return self.end().map(Err);

@@ -46,6 +46,18 @@ pub(super) fn write_i64(out: &mut Vec<u8>, value: i64) {
     out.push(low_seven(rest));
 }
 
+/// Writes `value` as a varint at the front of `out` and returns its size; `None` without room.
+pub(super) fn put_i64(out: &mut [u8], value: i64) -> Option<usize> {
+    let mut rest = zigzag(value);
+    let size = size(value);
+    for (index, byte) in out.get_mut(..size)?.iter_mut().enumerate() {
+        let more = if index + 1 < size { 0x80 } else { 0 };
+        *byte = low_seven(rest) | more;
+        rest >>= 7;
+    }
+    Some(size)
+}
+
 /// Bytes that [`write_i64`] appends for `value`.
 pub(super) fn size(value: i64) -> usize {
     let bits = 64 - (zigzag(value) | 1).leading_zeros();
@@ -102,6 +114,10 @@ mod tests {
         let mut out = Vec::new();
         write_i64(&mut out, value);
         assert_eq!(out.len(), size(value), "size of {value}");
+        let mut put = [0; 10];
+        assert_eq!(put_i64(&mut put, value), Some(out.len()));
+        assert_eq!(put[..out.len()], out[..]);
+        assert_eq!(put_i64(&mut put[..out.len() - 1], value), None);
         let mut input = &out[..];
         assert_eq!(read_i64(&mut input), Some(value));
         assert!(input.is_empty());

@@ -7,10 +7,22 @@ use crate::ids::{LeaderEpoch, Offset};
 use super::codec::{self, Charge, Compression, Uncharged};
 use super::error::{BatchError, Corruption, InflateError, Place, PoisonReason};
 use super::header::{BatchHeader, HEADER_BYTES, TimestampType};
+use super::legacy::{self, Unopened};
 use super::record::{RecordCursor, Records};
 
 /// Smallest record: seven one-byte fields (B7).
 const RECORD_BYTES_MIN: usize = 7;
+
+/// What lies in the bytes of a view.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    /// Records that can be read.
+    Open,
+    /// A compressed body.
+    Packed,
+    /// Messages of version 0 or 1, compressed or not.
+    Legacy,
+}
 
 /// One checked batch: a slice of the frame it came in, or the inflated body, and its header.
 ///
@@ -24,7 +36,7 @@ pub struct BatchView {
     header: BatchHeader,
     first_wanted: Offset,
     size: usize,
-    compressed: bool,
+    form: Form,
     /// Whether the checksum was compared and held.
     vouched: bool,
 }
@@ -39,20 +51,45 @@ impl BatchView {
     ) -> Result<Self, BatchError> {
         let size = bytes.len();
         let codec = header.codec;
-        let compressed = codec != Ok(Compression::None);
+        let form = match codec {
+            Ok(Compression::None) => Form::Open,
+            Ok(_) | Err(_) => Form::Packed,
+        };
         let view = Self {
             bytes,
             body_at: HEADER_BYTES,
             header,
             first_wanted,
             size,
-            compressed,
+            form,
             vouched,
         };
         match codec {
             Err(number) => Err(view.poison(PoisonReason::UnknownCodec(number))),
             Ok(Compression::None) => view.checked_count(),
             Ok(_) => view.checked_deltas(),
+        }
+    }
+
+    /// Wraps checked messages of version 0 or 1 that share a header.
+    pub(super) fn legacy(
+        bytes: Bytes,
+        header: BatchHeader,
+        first_wanted: Offset,
+        vouched: bool,
+    ) -> Result<Self, BatchError> {
+        let view = Self {
+            size: bytes.len(),
+            bytes,
+            body_at: 0,
+            header,
+            first_wanted,
+            form: Form::Legacy,
+            vouched,
+        };
+        match header.codec {
+            Err(number) => Err(view.poison(PoisonReason::UnknownCodec(number))),
+            Ok(_) => Ok(view),
         }
     }
 
@@ -104,7 +141,8 @@ impl BatchView {
         self.header.timestamp_type
     }
 
-    /// Number of records present, those before [`BatchView::first_wanted`] included.
+    /// Number of records present, those before [`BatchView::first_wanted`] included. Nobody knows
+    /// it of a compressed message of version 0 or 1 before it is inflated: 0.
     pub fn count(&self) -> u32 {
         self.header.count
     }
@@ -119,14 +157,15 @@ impl BatchView {
         self.bytes.len()
     }
 
-    /// Whether the body must be inflated before records can be read.
+    /// Whether the body must be inflated before records can be read. So must plain messages of
+    /// versions 0 and 1: they are rewritten as records of version 2.
     pub fn is_compressed(&self) -> bool {
-        self.compressed
+        self.form != Form::Open
     }
 
     /// The batch exactly as it came, if it was not inflated.
     pub fn raw(&self) -> Option<&Bytes> {
-        (self.body_at > 0).then_some(&self.bytes)
+        (self.body_at > 0 || self.form == Form::Legacy).then_some(&self.bytes)
     }
 
     /// The records, from the first wanted one on. A batch that is still compressed yields one
@@ -166,23 +205,43 @@ impl BatchView {
         limit: usize,
         charge: C,
     ) -> Result<Self, InflateError> {
-        if !self.compressed {
-            return Ok(self.clone());
-        }
-        let codec = self.compression();
-        let bytes =
-            codec::inflate(codec, self.body(), limit, charge).map_err(|fault| match fault {
-                codec::Fault::Corrupt => self.corrupt(Corruption::Codec(codec)).into(),
-                codec::Fault::Limit => self.poison(PoisonReason::Inflated { limit }).into(),
-                codec::Fault::NoRoom => InflateError::NoRoom,
-            })?;
+        let (bytes, header) = match self.form {
+            Form::Open => return Ok(self.clone()),
+            Form::Packed => self.unpack(limit, charge)?,
+            Form::Legacy => legacy::open(&self.bytes, &self.header, self.vouched, limit, charge)
+                .map_err(|why| self.unopened(why, limit))?,
+        };
         let open = Self {
             bytes,
             body_at: 0,
-            compressed: false,
+            header,
+            form: Form::Open,
             ..self.clone()
         };
         Ok(open.checked_count()?)
+    }
+
+    fn unpack<C: Charge>(
+        &self,
+        limit: usize,
+        mut charge: C,
+    ) -> Result<(Bytes, BatchHeader), InflateError> {
+        let body = codec::inflate(self.compression(), self.body(), limit, &mut charge)
+            .map_err(|fault| self.unopened(Unopened::Codec(fault), limit))?;
+        Ok((codec::charged(body, charge), self.header))
+    }
+
+    fn unopened(&self, why: Unopened, limit: usize) -> InflateError {
+        match why {
+            Unopened::Codec(codec::Fault::NoRoom) => InflateError::NoRoom,
+            Unopened::Codec(codec::Fault::Limit) => {
+                self.poison(PoisonReason::Inflated { limit }).into()
+            }
+            Unopened::Codec(codec::Fault::Corrupt) => {
+                self.corrupt(Corruption::Codec(self.compression())).into()
+            }
+            Unopened::Corrupt(reason) => self.corrupt(reason).into(),
+        }
     }
 
     /// The record section: compressed or not.

@@ -251,7 +251,7 @@ fn linked_lz4_blocks_and_dictionaries_are_refused() {
     }
 }
 
-fn gzip(body: &[u8]) -> Vec<u8> {
+pub(crate) fn gzip(body: &[u8]) -> Vec<u8> {
     use std::io::Write;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     encoder.write_all(body).unwrap();

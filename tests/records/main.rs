@@ -11,6 +11,7 @@ mod bombs;
 mod committed;
 mod damage;
 mod forge;
+mod legacy;
 mod mutations;
 mod peer;
 mod reading;

@@ -101,17 +101,17 @@ pub(super) enum Fault {
     NoRoom,
 }
 
-/// Inflates `input` to at most `limit` bytes. The charge lives inside the bytes returned.
-pub(super) fn inflate<C: Charge>(
+/// Inflates `input` to at most `limit` bytes, each growth asked of `charge` first.
+pub(super) fn inflate(
     codec: Compression,
     input: &[u8],
     limit: usize,
-    mut charge: C,
-) -> Result<Bytes, Fault> {
+    charge: &mut impl Charge,
+) -> Result<Vec<u8>, Fault> {
     let mut sink = Sink {
         buffer: Vec::new(),
         limit,
-        charge: &mut charge,
+        charge,
     };
     match codec {
         Compression::None => sink.append(input)?,
@@ -120,11 +120,15 @@ pub(super) fn inflate<C: Charge>(
         Compression::Lz4 => lz4::inflate(input, &mut sink)?,
         Compression::Zstd => zstd::inflate(input, &mut sink)?,
     }
-    let buffer = sink.buffer;
-    Ok(Bytes::from_owner(Charged {
+    Ok(sink.buffer)
+}
+
+/// What was inflated, with the charge inside.
+pub(super) fn charged<C: Charge>(buffer: Vec<u8>, charge: C) -> Bytes {
+    Bytes::from_owner(Charged {
         buffer,
         _charge: charge,
-    }))
+    })
 }
 
 /// Where a codec writes: a buffer that asks before it grows and never grows beyond the cap.
