@@ -5,6 +5,7 @@
 //! of the thread.
 
 mod cell;
+mod damage;
 mod dispatch;
 mod interest;
 mod lifecycle;
@@ -32,7 +33,6 @@ use super::handler::HostRequest;
 use super::status::PartitionStatus;
 use super::supervise::{DeathWatch, Watched, guarded, on_purpose};
 use super::trace::{ThreadTrace, Tracer, note};
-use crate::fleet::Event;
 use crate::ids::{AssignmentEpoch, Draw, Incarnation, LeaderEpoch, Moment, Offset, TopicPartition};
 use crate::records::BatchError;
 use crate::routing::trace::Taken;
@@ -54,6 +54,8 @@ pub(crate) struct PartitionActor {
     /// Set once a revoke began: nothing is fetched any more.
     draining: bool,
     tracer: Option<Tracer>,
+    /// What was wrong with the first batch of the last row.
+    damage: Option<BatchError>,
 }
 
 /// What a partition actor is made of.
@@ -85,6 +87,7 @@ impl PartitionActor {
             owed: VecDeque::from([routing::Input::Assigned(parts.assigned)]),
             draining: false,
             tracer,
+            damage: None,
         }
     }
 
@@ -207,8 +210,11 @@ impl PartitionActor {
             Told::Due => self.drive(Some(routing::Input::Tick), ctx),
             Told::Room(room) => self.drive(Some(routing::Input::Room(room)), ctx),
             Told::Opened(opened) => {
-                let outcome = self.opening.opened(opened);
-                self.deliver_ready(outcome.err());
+                let ticket = opened.ticket();
+                if let Err(error) = self.opening.opened(opened) {
+                    self.judge_elsewhere(ticket, &error);
+                }
+                self.deliver_ready();
                 self.drive(None, ctx);
             }
             Told::Revoke => {
@@ -216,7 +222,7 @@ impl PartitionActor {
                 self.drive(Some(routing::Input::Pause), ctx);
             }
             Told::Unreadable(error) => {
-                self.halt(&error);
+                self.judge_handed(&error);
                 self.drive(None, ctx);
             }
             Told::End => {
@@ -225,25 +231,6 @@ impl PartitionActor {
             }
             Told::Crash => on_purpose(),
         }
-    }
-
-    /// A batch that cannot be opened: nothing passes it without a decision
-    /// (`wire.batch.policy=halt`). The pause is owed, not handed in at once: the route may be in
-    /// the middle of its outputs.
-    fn halt(&mut self, error: &BatchError) {
-        let reason = error.to_string();
-        tracing::error!(partition = %self.partition, %reason, "partition halted");
-        self.status.fail();
-        self.thread.telemetry.emit(Event::CorruptBatch {
-            partition: self.partition.clone(),
-            offset: error.position(),
-            reason: reason.clone(),
-        });
-        let partition = self.partition.clone();
-        self.thread
-            .telemetry
-            .emit(Event::PartitionFailed { partition, reason });
-        self.owed.push_back(routing::Input::Pause);
     }
 
     fn set_deadline(&self) {

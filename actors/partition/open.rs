@@ -9,7 +9,7 @@ use crate::routing::{Delivery, Indexed};
 /// What one row's records turned out to be.
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// Batches to deliver, in order; some may still be compressed.
+    /// Batches to deliver, in order; large ones are still compressed.
     pub(crate) views: Vec<BatchView>,
     /// Offsets that hold nothing to deliver: control, aborted and compacted ones. In order, not
     /// overlapping.
@@ -18,9 +18,11 @@ pub(crate) struct Index {
     pub(crate) indexed: Indexed,
     /// Epoch of the last batch delivered.
     pub(crate) epoch: Option<LeaderEpoch>,
+    /// What is wrong with the first batch, if it cannot be read.
+    pub(crate) damage: Option<BatchError>,
 }
 
-/// Walks the records of a delivery once.
+/// Walks the records of a delivery once, and inflates the batches that are quickly inflated.
 pub(crate) fn index(delivery: &Delivery, read_committed: bool, settings: ReadSettings) -> Index {
     let start = delivery.stamp.offset;
     let records = delivery.records.clone();
@@ -32,7 +34,7 @@ pub(crate) fn index(delivery: &Delivery, read_committed: bool, settings: ReadSet
     let (mut views, mut gaps, mut failure) = (Vec::new(), Vec::new(), None);
     let mut reached = start;
     for batch in &mut set {
-        match batch {
+        match batch.and_then(|view| opened_here(view, settings.inflated_bytes_max)) {
             Ok(view) => {
                 if view.base_offset() > reached {
                     gaps.push((reached, view.base_offset()));
@@ -46,16 +48,30 @@ pub(crate) fn index(delivery: &Delivery, read_committed: bool, settings: ReadSet
             }
         }
     }
-    if set.position() > reached {
-        gaps.push((reached, set.position()));
+    // Of a batch that cannot be read nothing is passed.
+    let position = match &failure {
+        Some(error) => error.position().max(reached),
+        None => set.position(),
+    };
+    if position > reached {
+        gaps.push((reached, position));
     }
     let epoch = views.last().and_then(BatchView::leader_epoch);
-    let indexed = judge(&set, start, epoch, failure);
     Index {
         views,
         gaps,
-        indexed,
+        indexed: judge(position, start, epoch, failure),
         epoch,
+        damage: failure.filter(|_| position == start),
+    }
+}
+
+/// A batch as it can be read, unless inflating it takes long.
+fn opened_here(view: BatchView, bytes_max: usize) -> Result<BatchView, BatchError> {
+    if view.is_compressed() && view.size() <= INLINE_BYTES_MAX {
+        view.inflate(bytes_max)
+    } else {
+        Ok(view)
     }
 }
 
@@ -69,22 +85,26 @@ fn aborted(delivery: &Delivery) -> impl Iterator<Item = AbortedTransaction> + '_
 /// Whole batches count even if a broken one follows: the next fetch begins with that one and judges
 /// it alone.
 fn judge(
-    set: &BatchSet,
+    position: Offset,
     start: Offset,
     epoch: Option<LeaderEpoch>,
     failure: Option<BatchError>,
 ) -> Indexed {
-    match failure {
-        Some(BatchError::RecordTooLarge { needed, .. }) if set.position() == start => {
-            Indexed::TooLarge {
-                needed: i32::try_from(needed).unwrap_or(i32::MAX),
-            }
-        }
-        Some(_) if set.position() == start => Indexed::Corrupt,
-        Some(_) | None => Indexed::Advanced {
-            fetch_end: set.position(),
+    match failure.filter(|_| position == start) {
+        Some(BatchError::RecordTooLarge { needed, .. }) => Indexed::TooLarge {
+            needed: i32::try_from(needed).unwrap_or(i32::MAX),
+        },
+        // Bytes in vain: the route waits before it asks again.
+        Some(BatchError::NoProgress { .. }) | None => Indexed::Advanced {
+            fetch_end: position,
             epoch,
         },
+        Some(error) if error.skip_to().is_some() => Indexed::Poison,
+        Some(
+            BatchError::Corrupt { .. }
+            | BatchError::Poison { .. }
+            | BatchError::StillCompressed { .. },
+        ) => Indexed::Corrupt,
     }
 }
 
@@ -102,6 +122,15 @@ enum Slot {
     Elsewhere(u64),
 }
 
+impl Slot {
+    fn awaits(&self, ticket: u64) -> bool {
+        match self {
+            Self::Elsewhere(awaited) => *awaited == ticket,
+            Self::Open(_) => false,
+        }
+    }
+}
+
 /// An inflated batch coming back from the compute pool.
 #[derive(Debug)]
 pub(crate) struct Opened {
@@ -117,6 +146,13 @@ pub(crate) struct Job {
     bytes_max: usize,
 }
 
+impl Opened {
+    /// Which batch it is.
+    pub(crate) fn ticket(&self) -> u64 {
+        self.ticket
+    }
+}
+
 impl Job {
     /// Inflates the batch. Takes as long as the batch is large; for the compute pool.
     pub(crate) fn run(self) -> Opened {
@@ -128,49 +164,45 @@ impl Job {
 }
 
 impl Opening {
-    /// Takes batches in, up to the first that cannot be inflated here; those to be inflated
-    /// elsewhere are returned with that failure.
-    pub(crate) fn push(
-        &mut self,
-        views: Vec<BatchView>,
-        bytes_max: usize,
-    ) -> (Vec<Job>, Option<BatchError>) {
+    /// Takes batches in, in order; those to be inflated elsewhere are returned.
+    pub(crate) fn push(&mut self, views: Vec<BatchView>, bytes_max: usize) -> Vec<Job> {
         let mut jobs = Vec::new();
         for view in views {
             if !view.is_compressed() {
                 self.waiting.push_back(Slot::Open(view));
-            } else if view.size() <= INLINE_BYTES_MAX {
-                match view.inflate(bytes_max) {
-                    Ok(view) => self.waiting.push_back(Slot::Open(view)),
-                    Err(error) => return (jobs, Some(error)),
-                }
-            } else {
-                self.last_ticket += 1;
-                self.waiting.push_back(Slot::Elsewhere(self.last_ticket));
-                jobs.push(Job {
-                    ticket: self.last_ticket,
-                    view,
-                    bytes_max,
-                });
+                continue;
             }
+            self.last_ticket += 1;
+            self.waiting.push_back(Slot::Elsewhere(self.last_ticket));
+            jobs.push(Job {
+                ticket: self.last_ticket,
+                view,
+                bytes_max,
+            });
         }
-        (jobs, None)
+        jobs
     }
 
     /// Puts an inflated batch in its place. One that was given up meanwhile is dropped.
     ///
     /// # Errors
     ///
-    /// If it could not be inflated.
+    /// If it could not be inflated. Its place stays taken, so that nothing behind it goes on, until
+    /// [`Opening::pass_over`].
     pub(crate) fn opened(&mut self, opened: Opened) -> Result<(), BatchError> {
-        let awaited = |slot: &&mut Slot| match slot {
-            Slot::Elsewhere(ticket) => *ticket == opened.ticket,
-            Slot::Open(_) => false,
-        };
-        if let Some(slot) = self.waiting.iter_mut().find(awaited) {
+        if let Some(slot) = self.slot(opened.ticket) {
             *slot = Slot::Open(opened.view?);
         }
         Ok(())
+    }
+
+    /// Goes on without a batch that could not be inflated.
+    pub(crate) fn pass_over(&mut self, ticket: u64) {
+        self.waiting.retain(|slot| !slot.awaits(ticket));
+    }
+
+    fn slot(&mut self, ticket: u64) -> Option<&mut Slot> {
+        self.waiting.iter_mut().find(|slot| slot.awaits(ticket))
     }
 
     /// The batches at the front that are ready.

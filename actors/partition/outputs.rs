@@ -7,7 +7,6 @@ use super::{PartitionActor, open};
 use crate::actors::handler::HostRequest;
 use crate::actors::metadata::Need;
 use crate::fleet::{Event, RouteChange};
-use crate::records::BatchError;
 use crate::routing::{self, Count, Delivery, Output, Role, broker};
 use crate::wire::ErrorCode;
 
@@ -72,7 +71,9 @@ impl PartitionActor {
 
     /// Indexes the records of a row, tells the route how far they reach, and passes them on.
     fn deliver(&mut self, delivery: &Delivery, ctx: &mut Context<Self>) {
-        let index = open::index(delivery, self.thread.read_committed, self.thread.reading);
+        let reading = self.thread.reading;
+        let index = open::index(delivery, self.thread.read_committed, reading);
+        self.damage = index.damage;
         self.owed.push_back(routing::Input::Indexed(index.indexed));
         for (from, to) in index.gaps {
             self.cell.finish(from, to, index.epoch);
@@ -80,12 +81,10 @@ impl PartitionActor {
         if self.draining {
             return;
         }
-        let bytes_max = self.thread.inflated_bytes_max;
-        let (jobs, failed) = self.opening.push(index.views, bytes_max);
-        for job in jobs {
+        for job in self.opening.push(index.views, reading.inflated_bytes_max) {
             self.inflate_elsewhere(job, ctx);
         }
-        self.deliver_ready(failed);
+        self.deliver_ready();
     }
 
     fn inflate_elsewhere(&self, job: open::Job, ctx: &mut Context<Self>) {
@@ -99,8 +98,8 @@ impl PartitionActor {
         });
     }
 
-    /// Hands the batches that are open to the handler host; halts at one that cannot be opened.
-    pub(super) fn deliver_ready(&mut self, failed: Option<BatchError>) {
+    /// Hands the batches that are open to the handler host.
+    pub(super) fn deliver_ready(&mut self) {
         let views = self.opening.ready();
         if let Some(last) = views.last().filter(|_| !self.draining) {
             let (to, leader_epoch) = (last.next_offset(), last.leader_epoch());
@@ -111,9 +110,6 @@ impl PartitionActor {
                 views,
             });
             self.mark_delivered(to, leader_epoch);
-        }
-        if let Some(error) = failed {
-            self.halt(&error);
         }
     }
 
@@ -146,16 +142,7 @@ impl PartitionActor {
                 Role::Leader => Event::CaughtUpWithLeader { partition, end },
                 Role::Follower => Event::CaughtUpWithReplica { partition, end },
             }),
-            routing::Event::CorruptBatch { offset } => {
-                let place = crate::records::Place {
-                    position: offset,
-                    base: offset,
-                    next: None,
-                    size: 0,
-                };
-                let reason = crate::records::Corruption::Checksum;
-                self.halt(&BatchError::Corrupt { at: place, reason }.confirmed());
-            }
+            routing::Event::CorruptBatch { offset } => self.judge_row(offset),
             routing::Event::Refused { code } => {
                 let error = format!("the leader answers {code}");
                 self.tell_topic(error, code == ErrorCode::TOPIC_AUTHORIZATION_FAILED);

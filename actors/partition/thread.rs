@@ -18,7 +18,7 @@ use crate::actors::telemetry::Telemetry;
 use crate::actors::trace::{RouteTrace, ThreadTrace};
 use crate::cluster::Target;
 use crate::ids::{BrokerId, Moment, TopicPartition};
-use crate::records::ReadSettings;
+use crate::records::{BatchPolicy, ReadSettings};
 use crate::routing::{self, Brokers, Lane};
 use crate::timers::Wheel;
 
@@ -31,7 +31,7 @@ pub(crate) struct Thread {
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) routing: Arc<routing::Settings>,
     pub(crate) reading: ReadSettings,
-    pub(crate) inflated_bytes_max: usize,
+    pub(crate) policy: BatchPolicy,
     pub(crate) read_committed: bool,
     /// What is known of the brokers. Written by the partition supervisor.
     pub(crate) brokers: RefCell<Brokers>,
@@ -66,7 +66,7 @@ pub(crate) struct ThreadParts {
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) routing: Arc<routing::Settings>,
     pub(crate) reading: ReadSettings,
-    pub(crate) inflated_bytes_max: usize,
+    pub(crate) policy: BatchPolicy,
     pub(crate) read_committed: bool,
     pub(crate) directory: Arc<Directory>,
     pub(crate) trace: Option<Arc<RouteTrace>>,
@@ -82,7 +82,7 @@ impl Thread {
             telemetry: parts.telemetry,
             routing: parts.routing,
             reading: parts.reading,
-            inflated_bytes_max: parts.inflated_bytes_max,
+            policy: parts.policy,
             read_committed: parts.read_committed,
             brokers: RefCell::new(Brokers::new()),
             wheel: RefCell::new(Wheel::new(now)),

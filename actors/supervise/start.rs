@@ -142,7 +142,7 @@ impl Wiring {
                     telemetry: Arc::clone(&self.telemetry),
                     routing: Arc::new(self.config.route_settings()),
                     reading: self.config.read_settings(),
-                    inflated_bytes_max: self.config.inflated_bytes_max(),
+                    policy: self.config.wire.batch_policy,
                     read_committed: self.config.reads_committed(),
                     directory: Arc::clone(&self.links.directory),
                     trace: self.trace.clone(),

@@ -6,6 +6,7 @@ use super::property::Property;
 use super::section::{choice, words};
 use crate::assign::Assignor;
 use crate::offsets::resolve::Reset;
+use crate::records::BatchPolicy;
 use crate::routing::{CooldownPolicy, FollowHints, IsrPolicy, RefugePolicy};
 use crate::wire::api::Isolation;
 
@@ -33,6 +34,12 @@ words! { RefugePolicy {
 words! { CooldownPolicy {
     Exponential = "exponential",
     Fixed = "fixed",
+} }
+
+words! { BatchPolicy {
+    Halt = "halt",
+    Skip = "skip",
+    DeadLetterRaw = "dead_letter_raw",
 } }
 
 words! { Assignor {

@@ -6,6 +6,7 @@ use super::property::{Property, Share};
 use super::section::{choice, ms, section};
 use crate::cluster::Endpoint;
 use crate::ids::Rack;
+use crate::records::BatchPolicy;
 
 section! {
     /// Who we are, whom we dial, and how patiently.
@@ -49,6 +50,8 @@ section! {
         /// Largest batch after decompression, in bytes; unset: 64 MiB or the inflation share if
         /// smaller.
         "wire.batch.inflated.max.bytes" inflated_max: Option<u64> = None;
+        /// What is done with a batch that neither its replica nor the leader can serve whole.
+        "wire.batch.policy" batch_policy: BatchPolicy = BatchPolicy::Halt;
         /// Part of the memory budget kept for decompression.
         "wire.budget.inflate.share" inflate_share: Share = Share(0.25);
         /// How long one address of several may take to connect.

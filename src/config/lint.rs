@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Config, Handling, Share};
 use crate::assign::Assignor;
 use crate::offsets::resolve::Reset;
+use crate::records::BatchPolicy;
 
 /// One contradiction. Prints as one line that names the key, its value, the clash and what would
 /// work.
@@ -65,6 +66,7 @@ const CHECKS: &[Check] = &[
     new_partitions_are_read_from_the_start,
     panics_unwind,
     inflation_fits_its_share,
+    raw_dead_letters_have_a_topic,
     frames_hold_an_answer,
     delivery_covers_a_request,
     a_share_leaves_room_to_fetch,
@@ -293,6 +295,16 @@ fn inflation_fits_its_share(config: &Config) -> Option<Finding> {
                 .unwrap_or_default(),
             config.wire.inflate_share.0,
         )
+    })
+}
+
+/// wire.md 8.6.
+fn raw_dead_letters_have_a_topic(config: &Config) -> Option<Finding> {
+    let raw = config.wire.batch_policy == BatchPolicy::DeadLetterRaw;
+    error(raw, "wire.batch.policy", || {
+        "`wire.batch.policy` is `dead_letter_raw`, and this version cannot write dead letters \
+         yet; `wire.batch.policy=halt` works"
+            .into()
     })
 }
 

@@ -108,12 +108,21 @@ pub enum Event {
         /// The replica's end.
         end: Offset,
     },
-    /// A record batch cannot be opened; its partition halts.
+    /// A record batch cannot be read. Its partition halts, or goes on behind it if
+    /// `wire.batch.policy` allows that (wire.md 8.6).
     CorruptBatch {
         /// The partition.
         partition: TopicPartition,
-        /// Where.
+        /// The first offset that was not delivered.
         offset: Offset,
+        /// The batch's base offset, as far as it is known.
+        base: Option<Offset>,
+        /// Offset behind the batch, if its checksum vouches for it: only then can it be skipped.
+        next: Option<Offset>,
+        /// Size of the batch on the wire; 0 if only the broker has seen it.
+        bytes: Option<usize>,
+        /// Whether it was skipped; else the partition halts.
+        skipped: bool,
         /// Why, in words.
         reason: String,
     },

@@ -297,6 +297,9 @@ pub enum Indexed {
     },
     /// The first batch fails its checksum or its bounds.
     Corrupt,
+    /// The checksum of the first batch holds, and yet it cannot be read: the leader will not have it
+    /// better the next time (wire.md 8.1 B10).
+    Poison,
 }
 
 /// What the leader-side resolution found.

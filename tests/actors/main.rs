@@ -12,6 +12,7 @@
 
 mod committing;
 mod cut;
+mod damaged;
 mod diagnosing;
 mod failing;
 mod handling;

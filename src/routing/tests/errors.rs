@@ -225,6 +225,40 @@ fn a_corrupt_batch_is_fetched_from_the_leader_before_anybody_hears_of_it() {
     );
 }
 
+/// wire.md 8.1 B10
+#[test]
+fn a_batch_whose_checksum_holds_is_told_at_the_leaders_first_copy() {
+    let mut desk = Desk::following();
+    let told = Output::Event(Event::CorruptBatch {
+        offset: Offset(100),
+    });
+    let read = |desk: &mut Desk| {
+        desk.row(Row {
+            records: vec![0; 10].into(),
+            ..stay()
+        });
+        desk.input(Input::Indexed(Indexed::Poison));
+    };
+    read(&mut desk);
+    assert_eq!(desk.demand().stamp.broker, B1, "the leader is asked");
+    assert!(!desk.said.contains(&told));
+    read(&mut desk);
+    assert!(desk.said.contains(&told));
+    let (offset, epoch) = (Offset(110), None);
+    desk.input(Input::Seek { offset, epoch });
+    desk.row(Row {
+        records: vec![0; 10].into(),
+        ..stay()
+    });
+    desk.said.clear();
+    desk.input(Input::Indexed(Indexed::Corrupt));
+    let next = Output::Event(Event::CorruptBatch { offset });
+    assert!(
+        !desk.said.contains(&next),
+        "a new position has its own second try"
+    );
+}
+
 #[test]
 fn a_refused_topic_is_told_once_and_only_when_the_leader_says_so() {
     let mut desk = Desk::following();

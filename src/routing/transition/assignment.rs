@@ -51,6 +51,7 @@ impl Route {
                 self.position = Position::Ready;
                 self.gates.unindexed = None;
                 self.retry.served();
+                self.retry.corrupt = false;
                 self.timers.clear(Timer::Backoff);
                 self.set_position(offset, epoch);
             }

@@ -187,6 +187,10 @@ impl Route {
             Indexed::Advanced { .. } => self.back_off_error(context),
             Indexed::TooLarge { needed } => self.retry.limit = needed.max(self.retry.limit),
             Indexed::Corrupt => self.on_corrupt(&stamp, context),
+            Indexed::Poison => {
+                self.retry.corrupt |= stamp.role == Role::Leader;
+                self.on_corrupt(&stamp, context);
+            }
         }
     }
 

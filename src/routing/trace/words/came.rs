@@ -151,6 +151,7 @@ fn index(indexed: Indexed) -> String {
         Indexed::Advanced { fetch_end, .. } => format!("records up to offset {fetch_end} are in"),
         Indexed::TooLarge { needed } => format!("the next batch needs {needed} bytes"),
         Indexed::Corrupt => "the batch fails its checksum".to_owned(),
+        Indexed::Poison => "the batch cannot be read, its checksum holds".to_owned(),
     }
 }
 
