@@ -240,6 +240,14 @@ fn gzip_members_and_zstd_frames_may_follow_one_another() {
 }
 
 #[test]
+fn a_zstd_frame_that_declares_nothing_does_not_hold_up_those_behind_it() {
+    let body = Forge::filled(10, 6).body;
+    let zstd = |part: &[u8]| zstd::bulk::compress(part, 3).unwrap();
+    let batch = Forge::filled(10, 6).packed(4, [zstd(b""), zstd(&body)].concat());
+    assert_eq!(drain(open(batch.bytes(), 10)).records, values(10, 0..6));
+}
+
+#[test]
 fn linked_lz4_blocks_and_dictionaries_are_refused() {
     let whole = Forge::filled(10, 6);
     let packed = lz4(&whole.body);

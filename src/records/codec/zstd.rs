@@ -48,7 +48,9 @@ fn decode(context: &mut DCtx<'_>, input: &[u8], sink: &mut Sink<'_>) -> Result<(
         if sink.buffer.capacity() >= sink.limit {
             return Err(Fault::Limit);
         }
-        room = sink.buffer.capacity().saturating_mul(2).min(sink.limit);
+        // A first frame may declare nothing and others follow: twice nothing is no progress.
+        let twice = sink.buffer.capacity().saturating_mul(2);
+        room = twice.max(OUTPUT_BYTES_MIN).min(sink.limit);
     }
 }
 
