@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use super::resolve::LeaderView;
 use crate::group::{NoAnswer, Token};
-use crate::ids::{AssignmentEpoch, BrokerId, Moment, Offset, PositionGeneration, TopicPartition};
+use crate::ids::{
+    AssignmentEpoch, BrokerId, LeaderEpoch, Moment, Offset, PositionGeneration, TopicPartition,
+};
 use crate::wire::api::Isolation;
 use crate::wire::api::list_offsets::{At, Found, Partition, Request};
 use crate::wire::{ErrorCode, Response};
@@ -104,8 +106,9 @@ pub struct Sampler {
     gathered: BTreeMap<TopicPartition, Asking>,
     /// When what was gathered is to be asked.
     closes: Option<Moment>,
-    /// Gathered, and waiting for their leader's turn.
-    waiting: BTreeMap<TopicPartition, Asking>,
+    /// Gathered, and waiting for the turn of their leader: an answer looks at those it makes room
+    /// for and at no others.
+    waiting: BTreeMap<BrokerId, BTreeMap<TopicPartition, Asking>>,
     out: BTreeMap<Token, Sent>,
     last_token: u64,
     outputs: VecDeque<Output>,
@@ -154,16 +157,17 @@ impl Sampler {
                 self.closes.get_or_insert(now + self.settings.window);
             }
             Input::Answer { token, result } => {
-                self.on_answer(token, result);
-                self.ask(view);
+                let freed = self.on_answer(token, result);
+                self.ask(freed.into_iter().collect(), view);
             }
             Input::Tick => {}
         }
-        // Those who wait get their turn by an answer; looking at them at every question would cost
-        // the square of their number.
         if self.closes.take_if(|closes| *closes <= now).is_some() {
-            self.waiting.append(&mut self.gathered);
-            self.ask(view);
+            let gathered = std::mem::take(&mut self.gathered).into_iter();
+            let leaders = gathered
+                .filter_map(|(partition, asking)| self.enqueue(partition, asking, view))
+                .collect();
+            self.ask(leaders, view);
         }
     }
 
@@ -177,37 +181,53 @@ impl Sampler {
         self.closes
     }
 
-    /// Asks every leader whose turn it is. A partition without a leader is dropped: it has other
-    /// troubles than a replica that stands still.
-    fn ask(&mut self, view: &dyn LeaderView) {
-        if self.waiting.is_empty() {
-            return;
-        }
-        let busy: BTreeSet<BrokerId> = self.out.values().map(|sent| sent.leader).collect();
-        let mut lots: BTreeMap<BrokerId, (Vec<Partition>, BTreeMap<TopicPartition, Asking>)> =
-            BTreeMap::new();
-        for (partition, asking) in std::mem::take(&mut self.waiting) {
-            let Some((leader, epoch)) = view.leader(&partition) else {
-                continue;
-            };
-            let (rows, asked) = lots.entry(leader).or_default();
-            if busy.contains(&leader) || rows.len() >= self.settings.rows_max {
-                self.waiting.insert(partition, asking);
+    /// Puts a question behind the others of its leader. A partition without one is dropped: it has
+    /// other troubles than a replica that stands still.
+    fn enqueue(
+        &mut self,
+        partition: TopicPartition,
+        asking: Asking,
+        view: &dyn LeaderView,
+    ) -> Option<BrokerId> {
+        let (leader, _) = view.leader(&partition)?;
+        let queue = self.waiting.entry(leader).or_default();
+        queue.insert(partition, asking);
+        Some(leader)
+    }
+
+    /// Asks those of `leaders` that are not being asked.
+    fn ask(&mut self, mut leaders: BTreeSet<BrokerId>, view: &dyn LeaderView) {
+        while let Some(leader) = leaders.pop_first() {
+            if self.out.values().any(|sent| sent.leader == leader) {
                 continue;
             }
-            rows.push(Partition {
-                topic: partition.topic.clone(),
-                partition: partition.partition,
-                current_leader_epoch: epoch,
-                at: At::Latest,
-            });
-            asked.insert(partition, asking);
-        }
-        for (leader, (rows, asking)) in lots {
+            let mut rows = Vec::new();
+            let mut asked = BTreeMap::new();
+            while rows.len() < self.settings.rows_max
+                && let Some((partition, asking)) = self.next_waiting(leader)
+            {
+                match view.leader(&partition) {
+                    Some((leads, epoch)) if leads == leader => {
+                        rows.push(row(&partition, epoch));
+                        asked.insert(partition, asking);
+                    }
+                    // The leader moved while it waited.
+                    Some(_) | None => leaders.extend(self.enqueue(partition, asking, view)),
+                }
+            }
             if !rows.is_empty() {
-                self.send(leader, rows, asking);
+                self.send(leader, rows, asked);
             }
         }
+    }
+
+    fn next_waiting(&mut self, leader: BrokerId) -> Option<(TopicPartition, Asking)> {
+        let queue = self.waiting.get_mut(&leader)?;
+        let next = queue.pop_first();
+        if queue.is_empty() {
+            self.waiting.remove(&leader);
+        }
+        next
     }
 
     fn send(
@@ -233,12 +253,11 @@ impl Sampler {
         });
     }
 
-    fn on_answer(&mut self, token: Token, result: Result<Response, NoAnswer>) {
-        let Some(mut sent) = self.out.remove(&token) else {
-            return;
-        };
+    /// Tells of the ends in the answer, and whose turn is over.
+    fn on_answer(&mut self, token: Token, result: Result<Response, NoAnswer>) -> Option<BrokerId> {
+        let mut sent = self.out.remove(&token)?;
         let Ok(Response::ListOffsets(answer)) = result else {
-            return;
+            return Some(sent.leader);
         };
         for row in answer.partitions {
             let partition = TopicPartition {
@@ -249,6 +268,7 @@ impl Sampler {
                 self.on_row(partition, asking, &row);
             }
         }
+        Some(sent.leader)
     }
 
     fn on_row(&mut self, partition: TopicPartition, asking: Asking, row: &Found) {
@@ -270,6 +290,15 @@ impl Sampler {
             // A number, not an enum. Whatever else it says, the route asks again.
             (_, _) => {}
         }
+    }
+}
+
+fn row(partition: &TopicPartition, current_leader_epoch: Option<LeaderEpoch>) -> Partition {
+    Partition {
+        topic: partition.topic.clone(),
+        partition: partition.partition,
+        current_leader_epoch,
+        at: At::Latest,
     }
 }
 

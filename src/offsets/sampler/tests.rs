@@ -10,13 +10,19 @@ use crate::wire::api::list_offsets;
 #[derive(Default)]
 struct Cluster {
     looked_up: std::cell::Cell<usize>,
+    /// Everything broker 1 led is led by 2.
+    moved: bool,
 }
 
 impl LeaderView for Cluster {
     fn leader(&self, partition: &TopicPartition) -> Option<(BrokerId, Option<LeaderEpoch>)> {
         let index = partition.partition.0;
         self.looked_up.set(self.looked_up.get() + 1);
-        (index < 9_000).then_some((BrokerId(index % 3 + 1), Some(LeaderEpoch(5))))
+        let leader = match index % 3 + 1 {
+            1 if self.moved => 2,
+            leader => leader,
+        };
+        (index < 9_000).then_some((BrokerId(leader), Some(LeaderEpoch(5))))
     }
 
     fn partition_count(&self, _: &TopicName) -> Option<usize> {
@@ -209,4 +215,44 @@ fn a_question_looks_at_none_of_those_who_wait_for_their_leader() {
         assert!(desk.ask(index).is_empty());
     }
     assert_eq!(desk.cluster.looked_up.get(), looked_up);
+}
+
+#[test]
+fn an_answer_looks_at_those_it_makes_room_for_and_at_no_others() {
+    let mut desk = Desk::new();
+    for index in 0..9_000 {
+        desk.ask(index);
+    }
+    let mut out = sent(&desk.close());
+    let mut rows = 3_000;
+    while let Some((_, token, _)) = out.pop() {
+        let before = desk.cluster.looked_up.get();
+        let next = sent(&desk.answer(token, &[]));
+        let looked_up = desk.cluster.looked_up.get() - before;
+        assert!(looked_up <= 1_000, "{looked_up} looked up");
+        rows += next.iter().map(|(_, _, rows)| rows).sum::<usize>();
+        out.extend(next);
+    }
+    assert_eq!(rows, 9_000);
+    let looked_up = desk.cluster.looked_up.get();
+    assert_eq!(looked_up, 2 * 9_000, "once when gathered, once when sent");
+}
+
+#[test]
+fn questions_that_wait_follow_their_leader() {
+    let mut desk = Desk::new();
+    for index in [0, 3] {
+        desk.ask(index);
+    }
+    desk.sampler.settings.rows_max = 1;
+    let first = sent(&desk.close());
+    assert_eq!(first.len(), 1);
+    desk.cluster.moved = true;
+    let outputs = desk.answer(first[0].1, &[]);
+    let next = sent(&outputs);
+    assert_eq!((next[0].0, next[0].2), (BrokerId(2), 1));
+    let Output::Send { request, .. } = &outputs[0] else {
+        panic!("{outputs:?}");
+    };
+    assert_eq!(request.partitions[0].partition.0, 3);
 }
