@@ -163,6 +163,15 @@ impl CoordinatorActor {
             } => {
                 self.resolved(partition, assignment_epoch, generation, outcome);
             }
+            Output::Unanswered {
+                partition,
+                assignment_epoch,
+                generation,
+            } => {
+                if self.owns(&partition, assignment_epoch) {
+                    self.tell_route(partition, routing::Input::Unanswered { generation });
+                }
+            }
             Output::Refresh(partition) => {
                 let partitions = vec![partition];
                 self.to_metadata.post(Need::Refresh {
@@ -237,6 +246,10 @@ impl CoordinatorActor {
                 Asking::History => verdict(Verdict::Halt),
             },
         };
+        self.tell_route(partition, input);
+    }
+
+    fn tell_route(&mut self, partition: TopicPartition, input: routing::Input) {
         let thread = self.threads.of(&partition);
         self.threads
             .post(thread, Lot::Routes(vec![(partition, input)]));

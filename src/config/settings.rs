@@ -224,6 +224,7 @@ impl Config {
             isolation: self.fetch.isolation,
             request_timeout: self.connection.request,
             late_after: self.connection.operation,
+            unanswered_after: self.route_settings().hedge_deadline(),
             confirm_after: self.routing.divergence_confirm,
             above_max: self.routing.range_hold,
             ..offsets::resolve::Settings::new(Some(group.into()))

@@ -209,6 +209,12 @@ pub enum Input {
         /// The leader's end of the log, at the consumer's isolation level.
         leader_end: Offset,
     },
+    /// The leader owes the answer about the position for longer than it may take. Dropped if its
+    /// generation is not current.
+    Unanswered {
+        /// Generation of the question.
+        generation: PositionGeneration,
+    },
     /// A deadline passed.
     Tick,
 }

@@ -292,6 +292,7 @@ impl Route {
             } => {
                 self.on_sampled(generation, leader_end, now);
             }
+            Input::Unanswered { generation } => self.on_unanswered(generation),
             Input::Tick => self.on_tick(context),
         }
         self.settle(context);

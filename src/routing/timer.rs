@@ -44,8 +44,6 @@ pub(super) enum Timer {
     Stuck,
     /// R36: the follower had time to reach the end that was sampled.
     Grace,
-    /// The position waits for the leader for too long.
-    Unreachable,
 }
 
 impl Timer {
@@ -68,7 +66,6 @@ impl Timer {
         Self::Quiet,
         Self::Stuck,
         Self::Grace,
-        Self::Unreachable,
     ];
 }
 
@@ -115,7 +112,7 @@ impl Timers {
     }
 }
 
-const COUNT: usize = 19;
+const COUNT: usize = 18;
 
 #[cfg(test)]
 mod tests {

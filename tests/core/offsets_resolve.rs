@@ -352,3 +352,55 @@ fn a_leader_that_does_not_know_a_topic_for_minutes_is_asked_until_it_does() {
         [(partition(0), Outcome::End(Offset(0)))]
     );
 }
+
+/// routing.md 18: `leader_unreachable` is about leaders.
+#[test]
+fn a_slow_coordinator_is_no_leader_that_owes_an_answer() {
+    let mut rig = Rig::new(1);
+    let node = rig.start(|_| {});
+    rig.run_for(SECOND);
+    let loading = rig.cluster.inject(Rule::error(14).on(Api::OffsetFetch));
+    rig.ask(node, &partition(0), 1, Question::Start);
+    rig.run_for(SECOND * 20);
+    assert!(rig.nodes[node].resolved.is_empty());
+    rig.cluster.withdraw(loading);
+    rig.run_for(SECOND * 2);
+    assert_eq!(rig.nodes[node].resolved.len(), 1);
+    assert_eq!(rig.nodes[node].unanswered, []);
+}
+
+/// routing.md 18
+#[test]
+fn a_leader_that_owes_an_answer_is_told_at_the_hedge_deadline_and_once() {
+    let mut rig = Rig::new(1);
+    let node = rig.start(|_| {});
+    rig.run_for(SECOND);
+    rig.cluster
+        .inject(Rule::new(nearside::embedded::Effect::Swallow).on(Api::ListOffsets));
+    let asked = rig.now;
+    rig.ask(node, &partition(0), 1, Question::Start);
+    rig.run_for(SECOND * 20);
+    let [(of, at)] = &rig.nodes[node].unanswered[..] else {
+        panic!("{:?}", rig.nodes[node].unanswered);
+    };
+    assert_eq!(*of, partition(0));
+    let after = at.since(asked).as_millis();
+    assert!((2_500..=2_600).contains(&after), "told after {after} ms");
+}
+
+/// routing.md 11, step 5: held above the end, which the leader tells all the while.
+#[test]
+fn a_leader_that_answers_without_an_end_to_it_owes_nothing() {
+    let mut rig = Rig::new(1);
+    let node = rig.start(|_| {});
+    rig.run_for(SECOND);
+    let question = Question::OutOfRange {
+        offset: Offset(900),
+        epoch: None,
+    };
+    rig.ask(node, &partition(0), 1, question);
+    rig.run_for(SECOND * 9);
+    assert!(rig.nodes[node].resolved.is_empty(), "held");
+    assert!(requests(&rig, Api::ListOffsets) > 5);
+    assert_eq!(rig.nodes[node].unanswered, []);
+}

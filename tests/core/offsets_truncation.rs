@@ -102,6 +102,7 @@ impl Script {
                 other @ (Output::Send { .. }
                 | Output::CoordinatorMoved
                 | Output::Refused(_)
+                | Output::Unanswered { .. }
                 | Output::Event(_)) => panic!("{other:?}"),
             };
             let [row] = &request.partitions[..] else {

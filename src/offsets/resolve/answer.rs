@@ -40,6 +40,9 @@ impl Resolver {
             }
             current
         });
+        if let (Target::Leader(leader), Ok(_)) = (sent.lane.target, &result) {
+            self.on_heard(leader, &sent.rows, facts.now);
+        }
         match (sent.lane.target, result) {
             (_, Ok(Response::OffsetFetch(answer))) => self.on_fetched(&sent, answer, facts),
             (_, Ok(Response::ListOffsets(answer))) => {

@@ -49,6 +49,9 @@ pub struct Settings {
     pub late_retry: Backoff,
     /// Between attempts without permission: 5 s, doubling to 60 s.
     pub forbidden: Backoff,
+    /// After that time without an answer of its leader a position is told as
+    /// [unanswered](Output::Unanswered): the hedge deadline of a fetch, 2.5 s.
+    pub unanswered_after: Duration,
     /// Between the two answers that confirm a truncation, 250 ms (routing.md 12).
     pub confirm_after: Duration,
     /// How long a position above the leader's end is held, 10 s: the high watermark trails after an
@@ -74,6 +77,7 @@ impl Settings {
             retry: Backoff::from_ms(50, 1_000),
             late_retry: Backoff::from_ms(1_000, 10_000),
             forbidden: Backoff::from_ms(5_000, 60_000),
+            unanswered_after: Duration::from_millis(2_500),
             confirm_after: Duration::from_millis(250),
             above_max: Duration::from_secs(10),
             fetch_rows_max: 1_000,
@@ -267,6 +271,16 @@ pub enum Output {
         generation: PositionGeneration,
         /// The answer.
         outcome: Outcome,
+    },
+    /// The leader owes the answer to this question for longer than it may take. Counts only while
+    /// assignment epoch and generation are current.
+    Unanswered {
+        /// Which.
+        partition: TopicPartition,
+        /// In which assignment.
+        assignment_epoch: AssignmentEpoch,
+        /// Names the question.
+        generation: PositionGeneration,
     },
     /// Refresh the metadata of this partition: its leader is unknown, or not the leader any more.
     Refresh(TopicPartition),

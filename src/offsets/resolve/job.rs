@@ -20,6 +20,8 @@ pub(super) struct Job {
     pub(super) late: bool,
     /// Its place among the delayed, if it is there.
     pub(super) delayed_to: Option<Moment>,
+    /// When its leader's answer is overdue, if the leader owes one.
+    pub(super) owed_by: Option<Moment>,
     /// Failed attempts in a row.
     pub(super) failures: u32,
     /// Answers in a row that know only older epochs.
@@ -101,6 +103,7 @@ impl Job {
             since: now,
             late: false,
             delayed_to: None,
+            owed_by: None,
             failures: 0,
             behind: 0,
             policy,

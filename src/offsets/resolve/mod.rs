@@ -12,6 +12,7 @@
 //! * commits the offset of a [`Outcome::Reset`] that had no commit at once
 //!   ([`Due::Now`](super::commit::Due::Now)), so that a restart before the first record does not
 //!   reset again (X8);
+//! * turns [`Output::Unanswered`] into the route's input of that name;
 //! * sends [`Output::Send`] and returns exactly one [`Input::Answer`] for it;
 //! * refreshes the metadata of [`Output::Refresh`] and gives [`Input::MetadataChanged`] with each
 //!   new snapshot;
@@ -23,6 +24,7 @@ mod io;
 mod job;
 mod judge;
 mod lanes;
+mod owed;
 mod resolver;
 
 pub use io::{

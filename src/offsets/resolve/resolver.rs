@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::io::{Event, Input, LeaderView, Output, Question, Reset, Settings, To};
 use super::job::{Ask, Job, Next, Origin};
 use super::lanes::{Api, Key, Lane, Lanes, Slot, Target};
+use super::owed::Owed;
 use crate::group::{Assigned, Standing, Token};
 use crate::ids::{BrokerId, Draw, LeaderEpoch, Moment, TopicName, TopicPartition};
 use crate::wire::Request;
@@ -22,6 +23,7 @@ pub struct Resolver {
     lanes: Lanes,
     delayed: BTreeSet<(Moment, Key)>,
     late: BTreeSet<(Moment, Key)>,
+    pub(super) owed: Owed,
     /// Questions that wait for another leader than the one tried, if one was.
     unled: BTreeMap<Key, Option<Leader>>,
     /// Number of partitions when a topic was first asked about (X8).
@@ -68,6 +70,7 @@ impl Resolver {
             lanes: Lanes::default(),
             delayed: BTreeSet::new(),
             late: BTreeSet::new(),
+            owed: Owed::default(),
             unled: BTreeMap::new(),
             first_counts: BTreeMap::new(),
             last_serial: 0,
@@ -122,7 +125,12 @@ impl Resolver {
         let open = self.lanes.next_open(|lane| self.may_send(lane));
         let delayed = self.delayed.first().map(|(due, _)| *due);
         let late = self.late.first().map(|(due, _)| *due);
-        open.into_iter().chain(delayed).chain(late).min()
+        let owed = self.owed.next();
+        open.into_iter()
+            .chain(delayed)
+            .chain(late)
+            .chain(owed)
+            .min()
     }
 
     /// What it was told to do.
@@ -203,6 +211,7 @@ impl Resolver {
         if let Some(due) = job.delayed_to {
             self.delayed.remove(&(due, key.clone()));
         }
+        self.owed.forget(key, job.owed_by);
         self.unled.remove(key);
         self.lanes.remove(key);
         Some(job)
@@ -277,6 +286,10 @@ impl Resolver {
         if let Some(due) = job.delayed_to.take() {
             self.delayed.remove(&(due, key.clone()));
         }
+        if job.ask != Ask::Commit {
+            let due = facts.now + self.settings.unanswered_after;
+            self.owed.owe(key, &mut job.owed_by, due);
+        }
         let target = match job.ask {
             Ask::Commit => Target::Coordinator,
             Ask::List(..) | Ask::EpochEnd(_) => match facts.view.leader(&key.partition) {
@@ -326,6 +339,7 @@ impl Resolver {
             self.late.pop_first();
             self.tell_late(&key);
         }
+        self.tell_unanswered(facts);
         while let Some((lane, keys)) = self.take_open(facts.now) {
             self.send(lane, keys, facts);
         }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::desk::{B1, B2, B3, Desk, hint, stay};
-use crate::ids::MetadataVersion;
-use crate::routing::{Hold, Input, IsrPolicy, State, Why};
+use crate::ids::{MetadataVersion, Offset, PositionGeneration};
+use crate::routing::{Event, Found, Hold, Input, IsrPolicy, Source, State, Why};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -128,4 +128,26 @@ fn r35_a_trial_goes_on_as_a_trial_also_outside_the_isr_view_under_advise() {
     desk.land();
     let hold = Hold::Trial(lease);
     assert_eq!(*desk.route.state(), State::Follower { broker: B2, hold });
+}
+
+#[test]
+fn a_position_that_waits_for_its_leader_raises_the_gauge_and_no_other_does() {
+    let mut desk = Desk::new();
+    desk.error(1);
+    desk.pass(SECOND * 60);
+    let raised = Event::LeaderUnreachable(true);
+    assert!(!desk.told(&raised), "it may be the coordinator's turn");
+    let generation = desk.route.position_generation();
+    let old = PositionGeneration(generation.0 - 1);
+    desk.input(Input::Unanswered { generation: old });
+    assert!(!desk.told(&raised));
+    desk.input(Input::Unanswered { generation });
+    assert!(desk.told(&raised));
+    let found = Found::Offset {
+        offset: Offset(100),
+        epoch: None,
+        source: Source::Inside,
+    };
+    desk.input(Input::Resolved { generation, found });
+    assert!(desk.told(&Event::LeaderUnreachable(false)));
 }

@@ -84,24 +84,6 @@ fn r43_waits_for_the_position_and_for_a_resume() {
 }
 
 #[test]
-fn a_position_that_waits_for_long_raises_the_gauge_of_its_leader() {
-    let mut desk = Desk::new();
-    desk.error(1);
-    desk.pass(Duration::from_millis(2_500));
-    assert!(desk.told(&Event::LeaderUnreachable(true)));
-    let (generation, found) = (
-        desk.route.position_generation(),
-        crate::routing::Found::Offset {
-            offset: crate::ids::Offset(100),
-            epoch: None,
-            source: crate::routing::Source::Inside,
-        },
-    );
-    desk.input(Input::Resolved { generation, found });
-    assert!(desk.told(&Event::LeaderUnreachable(false)));
-}
-
-#[test]
 fn r43_silence_of_the_lane_that_does_not_serve_changes_nothing() {
     let mut desk = Desk::new();
     desk.silent(B1, Class::NoRack, true);

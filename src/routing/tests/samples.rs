@@ -47,7 +47,8 @@ fn place(input: &Input) -> usize {
         Input::HedgeRow { .. } => 30,
         Input::HedgeFailed { .. } => 31,
         Input::Sampled { .. } => 32,
-        Input::Tick => 33,
+        Input::Unanswered { .. } => 33,
+        Input::Tick => 34,
     }
 }
 
@@ -188,6 +189,7 @@ fn host_inputs() -> Vec<Input> {
             generation,
             leader_end: Offset(500),
         },
+        Input::Unanswered { generation },
         Input::Tick,
     ]
 }

@@ -1,7 +1,7 @@
 //! R43 to R45: no outage while any in-sync replica can be reached (routing.md 8.4).
 
 use crate::cluster;
-use crate::ids::{BrokerId, Moment};
+use crate::ids::{BrokerId, Moment, PositionGeneration};
 use crate::routing::cooldown::Fault;
 use crate::routing::event::{Event, Reason};
 use crate::routing::facts::Class;
@@ -249,22 +249,27 @@ impl Route {
 
     /// Raises or lowers the gauge of a leader that nobody can replace (routing.md 18).
     fn tell_unreachable(&mut self, context: Context<'_>) {
-        let waits = match self.position {
-            Position::Resolving | Position::Validating => true,
-            Position::Unset | Position::Ready | Position::Halted => false,
-        };
-        if !waits {
-            self.timers.clear(Timer::Unreachable);
-        } else if !self.gauges.unreachable && !self.timers.is_set(Timer::Unreachable) {
-            let due = context.now + self.settings.hedge_deadline();
-            self.timers.set(Timer::Unreachable, due);
-        }
         let silent = match self.state {
             State::Follower { .. } => false,
             State::Parked | State::Leader | State::Forced { .. } => self.is_without_leader(context),
         };
         let stuck = silent && self.position != Position::Unset && !self.gates.paused;
-        self.raise_unreachable(stuck || (waits && self.gauges.unreachable));
+        let waits = self.gauges.unreachable && self.awaits_position();
+        self.raise_unreachable(stuck || waits);
+    }
+
+    /// The position waits for a leader that is silent. It is so until the position is found.
+    pub(in crate::routing) fn on_unanswered(&mut self, generation: PositionGeneration) {
+        if self.awaits_position() && generation == self.position_generation {
+            self.raise_unreachable(true);
+        }
+    }
+
+    fn awaits_position(&self) -> bool {
+        match self.position {
+            Position::Resolving | Position::Validating => true,
+            Position::Unset | Position::Ready | Position::Halted => false,
+        }
     }
 
     pub(in crate::routing) fn raise_unreachable(&mut self, unreachable: bool) {

@@ -193,6 +193,9 @@ impl Rig {
                 } => {
                     self.nodes[node].resolved.push((partition, outcome));
                 }
+                resolve::Output::Unanswered { partition, .. } => {
+                    self.nodes[node].unanswered.push((partition, self.now));
+                }
                 resolve::Output::Refresh(partition) => {
                     self.nodes[node].log.push(format!("refresh {partition}"));
                 }

@@ -51,6 +51,8 @@ pub(crate) struct Node {
     /// What happened, in words.
     pub(crate) log: Vec<String>,
     pub(crate) resolved: Vec<(TopicPartition, Outcome)>,
+    /// Questions that a leader did not answer in time.
+    pub(crate) unanswered: Vec<(TopicPartition, Moment)>,
     /// Revoke steps wait for [`Rig::finish_drain`] instead of being done at once.
     pub(crate) slow_drains: bool,
     pub(crate) draining: Option<(StepId, Vec<group::Assigned>)>,
@@ -108,6 +110,7 @@ impl Rig {
             ledgers: BTreeMap::new(),
             log: Vec::new(),
             resolved: Vec::new(),
+            unanswered: Vec::new(),
             slow_drains: false,
             draining: None,
             fatal: None,

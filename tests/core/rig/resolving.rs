@@ -109,6 +109,11 @@ impl Rig {
                 let question = self.asking.remove(&partition).unwrap();
                 self.tell(&partition, answer(question, generation, outcome));
             }
+            resolve::Output::Unanswered {
+                partition,
+                generation,
+                ..
+            } => self.tell(&partition, Input::Unanswered { generation }),
             resolve::Output::Refresh(partition) => {
                 self.refresh(partition, cluster::Reason::NotLeader);
             }

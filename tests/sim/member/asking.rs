@@ -271,6 +271,16 @@ impl Member {
                 generation,
                 outcome,
             } => self.resolved(partition, assignment_epoch, generation, outcome),
+            resolve::Output::Unanswered {
+                partition,
+                assignment_epoch,
+                generation,
+            } => {
+                if self.owned.get(&partition) == Some(&assignment_epoch) {
+                    let unanswered = Input::Unanswered { generation };
+                    self.owed_routes.push_back((partition, unanswered));
+                }
+            }
             resolve::Output::Refresh(partition) => {
                 self.refresh_for_link(vec![partition], Reason::NotLeader);
             }

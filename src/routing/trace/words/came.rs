@@ -77,6 +77,7 @@ pub(super) fn came(input: &Input) -> String {
         Input::Sampled { leader_end, .. } => {
             format!("the leader's log ends at {leader_end}, sampled because ours stands still")
         }
+        Input::Unanswered { .. } => "the leader owes an answer about the position".to_owned(),
         Input::Tick => "a deadline passed".to_owned(),
     }
 }

@@ -81,6 +81,7 @@ fn of_input(seen: Seen<'_>) -> Vec<&'static str> {
         },
         Input::HedgeRow { stamp, .. } | Input::HedgeFailed { stamp } => gated(seen, stamp, "R29"),
         Input::Sampled { .. } => "R36",
+        Input::Unanswered { .. } => "18",
         Input::Tick => return of_deadlines(seen),
     };
     vec![rule]
@@ -223,6 +224,5 @@ fn of_timer(timer: Timer) -> &'static str {
         Timer::Hedge => "R29",
         Timer::Starve | Timer::Quiet => "14.3",
         Timer::Stuck | Timer::Grace => "R36",
-        Timer::Unreachable => "18",
     }
 }
