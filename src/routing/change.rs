@@ -52,11 +52,20 @@ impl Route {
             for timer in OF_A_GENERATION {
                 self.timers.clear(timer);
             }
+            let wish = self.standing_wish().filter(|_| self.holds_on(&last));
             self.drop_probe();
+            if let Some(wish) = wish {
+                self.want_probe(wish);
+            }
             self.drop_hedge("dropped");
             self.raise_overdue(false);
             self.announce(from, cause.into(), context);
         }
+    }
+
+    /// The same hold on another lane (R46): what was to be asked is still to be asked.
+    fn holds_on(&self, last: &State) -> bool {
+        self.state.why().is_some() && self.state.why() == last.why()
     }
 
     /// Changes the state once the fetch in flight has answered (`~`); its records are kept.
@@ -149,6 +158,14 @@ impl Route {
         if self.gauges.overdue != overdue {
             self.gauges.overdue = overdue;
             self.emit(Output::Event(Event::LeaseOverdue(overdue)));
+        }
+    }
+
+    /// What a probe is wanted for, asked already or not.
+    fn standing_wish(&self) -> Option<Wish> {
+        match self.probe {
+            Probe::None => None,
+            Probe::Wanted(wish) | Probe::InFlight(_, wish) => Some(wish),
         }
     }
 

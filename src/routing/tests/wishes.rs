@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::desk::{B1, B2, B3, Desk, error, hint, stay};
-use crate::ids::Offset;
+use crate::ids::{BrokerId, MetadataVersion, Offset};
 use crate::routing::{Class, Found, Input, LinkChange, Position, Source, State, Until, Why};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -51,6 +51,19 @@ fn r46_a_lane_that_drops_takes_no_question_with_it() {
     desk.drained();
     assert!(waits_for_a_probe(&desk));
     assert!(desk.asked_probe());
+}
+
+#[test]
+fn r46_a_lane_that_drops_keeps_the_question_of_a_metadata_version() {
+    let mut desk = Desk::new();
+    desk.row(hint(9));
+    assert_eq!(desk.why(), Some(Why::UnknownBroker(BrokerId(9))));
+    desk.input(Input::MetadataVersion(MetadataVersion(2)));
+    assert!(desk.asked_probe());
+    desk.brokers.entry(B1).v10 = true;
+    desk.input(Input::LaneDropped { broker: B1 });
+    desk.land();
+    assert!(desk.asked_probe(), "the next version may be minutes away");
 }
 
 #[test]
