@@ -74,7 +74,7 @@ impl Route {
             Ok(demand) => self.want(demand),
             Err(block) => self.release(block),
         }
-        self.keep_asking();
+        self.keep_asking(context);
         self.send_probe(context);
         self.watch_rows(context);
         self.watch_end(context);
@@ -182,8 +182,12 @@ impl Route {
         }
     }
 
-    /// A hold that only a probe can end has one, whatever became of the last.
-    fn keep_asking(&mut self) {
+    /// A hold that only a probe can end has one, whatever became of the last; and an epoch that was
+    /// fenced is asked about until it rises, whatever ended the pause in between.
+    fn keep_asking(&mut self, context: Context<'_>) {
+        if self.gates.fenced && self.served.is_some() && !self.timers.is_set(Timer::Backoff) {
+            self.fence(context);
+        }
         let decided = self.pending.is_some() || self.deferred.is_some();
         match self.state {
             State::Forced {

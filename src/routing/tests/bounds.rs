@@ -70,6 +70,23 @@ fn h7_a_replica_listed_offline_is_not_dialled_and_asked_about_once_it_is_back() 
     assert_eq!(desk.follower(), Some(B2));
 }
 
+#[test]
+fn r27_a_seek_ends_no_fence_and_stops_nobody_from_asking() {
+    let mut desk = Desk::new();
+    desk.error(74);
+    let (offset, epoch) = (Offset(0), None);
+    desk.input(Input::Seek { offset, epoch });
+    assert!(desk.route.standing_demand().is_none(), "still fenced");
+    assert!(desk.refreshed());
+    let mut refreshes = 0;
+    for _ in 0..60 {
+        desk.pass(SECOND);
+        refreshes += usize::from(desk.refreshed());
+    }
+    assert!(refreshes >= 5, "asked {refreshes} times");
+    assert!(desk.route.standing_demand().is_some(), "fetched, slowly");
+}
+
 /// Reading from 2 when the leader names 3, which is out of sync.
 fn outside() -> Desk {
     let mut desk = Desk::following();

@@ -169,7 +169,7 @@ impl Route {
 
     /// R27: our epoch is old. Nothing is fetched until a newer leader is known and has validated
     /// the position.
-    fn fence(&mut self, context: Context<'_>) {
+    pub(in crate::routing) fn fence(&mut self, context: Context<'_>) {
         self.gates.fenced = true;
         self.retry.fenced = self.retry.fenced.saturating_add(1);
         self.emit(Output::Refresh(cluster::Reason::NotLeader));
