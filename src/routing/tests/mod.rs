@@ -9,6 +9,7 @@ mod hints;
 mod laws;
 mod leases;
 mod links;
+mod liveness;
 mod permits;
 mod properties;
 mod quiet;

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::desk::{Desk, assigned, error, hint, stay};
 use super::laws;
+use super::liveness;
 use super::replay::replay;
 use super::steps::{Answer, BrokerNews, Call, News, Step, step};
 use crate::ids::{
@@ -21,22 +22,47 @@ use crate::routing::{
 use crate::wire::api::fetch::Row;
 
 /// The route under test, and what has to be remembered to judge it.
-struct Trial {
-    desk: Desk,
+pub(super) struct Trial {
+    pub(super) desk: Desk,
+    /// All outputs since somebody took them.
+    pub(super) said: Vec<Output>,
     assignment: u64,
-    version: u64,
+    pub(super) version: u64,
     generation: u64,
     probes: BTreeSet<u32>,
     /// The hedge out, and the last one.
-    hedge: Option<Stamp>,
+    pub(super) hedge: Option<Stamp>,
     last_hedge: Option<Stamp>,
     incarnation: u64,
     delivered: Option<(u64, i64)>,
-    old: Option<Stamp>,
+    pub(super) old: Option<Stamp>,
 }
 
 impl Trial {
-    fn run(&mut self, step: Step) {
+    fn new(advise: bool) -> Self {
+        let desk = Desk::with(|settings| {
+            settings.isr = if advise {
+                IsrPolicy::Advise
+            } else {
+                IsrPolicy::Require
+            };
+        });
+        Self {
+            generation: desk.route.generation().0,
+            desk,
+            said: Vec::new(),
+            assignment: 1,
+            version: 1,
+            probes: BTreeSet::new(),
+            hedge: None,
+            last_hedge: None,
+            incarnation: 0,
+            delivered: None,
+            old: None,
+        }
+    }
+
+    pub(super) fn run(&mut self, step: Step) {
         match step {
             Step::Answer(kind) => {
                 self.old = self.desk.route.standing_demand().map(|demand| demand.stamp);
@@ -96,7 +122,7 @@ impl Trial {
     }
 
     /// Answers the fetch remembered, which may be an old one.
-    fn answer(&mut self, kind: &Answer) {
+    pub(super) fn answer(&mut self, kind: &Answer) {
         if let Some(stamp) = self.old {
             self.say(Input::Row {
                 stamp,
@@ -186,7 +212,7 @@ impl Trial {
         }
     }
 
-    fn probe(&self) -> Option<Stamp> {
+    pub(super) fn probe(&self) -> Option<Stamp> {
         let Probe::InFlight(id, _) = self.desk.route.probe() else {
             return None;
         };
@@ -239,7 +265,7 @@ impl Trial {
     }
 
     /// The coordinator actor answers at once.
-    fn answer_questions(&mut self) {
+    pub(super) fn answer_questions(&mut self) {
         let generation = self.desk.route.position_generation();
         match self.desk.route.position() {
             Position::Validating => {
@@ -261,7 +287,7 @@ impl Trial {
         }
     }
 
-    fn host(&mut self, call: &Call) -> Input {
+    pub(super) fn host(&mut self, call: &Call) -> Input {
         match call {
             Call::Permit(broker) => Input::Readmitted {
                 broker: BrokerId(*broker),
@@ -276,6 +302,9 @@ impl Trial {
             Call::Sampled(end) => Input::Sampled {
                 generation: self.desk.route.position_generation(),
                 leader_end: Offset(*end),
+            },
+            Call::Unanswered => Input::Unanswered {
+                generation: self.desk.route.position_generation(),
             },
             Call::Recreated => {
                 self.incarnation += 1;
@@ -312,7 +341,7 @@ impl Trial {
         }
     }
 
-    fn say(&mut self, input: Input) {
+    pub(super) fn say(&mut self, input: Input) {
         let before = self.desk.clone();
         let heard = input.clone();
         self.desk.input(input);
@@ -320,6 +349,7 @@ impl Trial {
         for output in &said {
             self.judge(output);
         }
+        self.said.extend(said);
         assert_eq!(self.desk.route.generation().0, self.generation, "I15");
         // I4, I5, I6, I12
         assert!(
@@ -351,27 +381,25 @@ proptest! {
         steps in prop::collection::vec(step(), 1..120),
         advise in any::<bool>(),
     ) {
-        let desk = Desk::with(|settings| {
-            settings.isr = if advise { IsrPolicy::Advise } else { IsrPolicy::Require };
-        });
-        let generation = desk.route.generation().0;
-        let mut trial = Trial {
-            desk,
-            assignment: 1,
-            version: 1,
-            generation,
-            probes: BTreeSet::new(),
-            hedge: None,
-            last_hedge: None,
-            incarnation: 0,
-            delivered: None,
-            old: None,
-        };
+        let mut trial = Trial::new(advise);
         for step in steps {
             trial.run(step);
         }
         // I1, by way of the text of a trace.
         let differences = replay(&trial.desk).into_iter().filter_map(|one| one.difference);
         prop_assert_eq!(differences.collect::<Vec<_>>(), []);
+    }
+
+    #[test]
+    fn after_any_sequence_of_inputs_a_route_finds_its_way_back(
+        steps in prop::collection::vec(step(), 1..60),
+        advise in any::<bool>(),
+    ) {
+        let mut trial = Trial::new(advise);
+        for step in steps {
+            trial.run(step);
+        }
+        trial.desk.tape.lines.clear();
+        liveness::hold(&mut trial);
     }
 }

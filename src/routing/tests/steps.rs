@@ -56,6 +56,7 @@ pub(super) enum Call {
     Resume,
     Room(bool),
     Sampled(i64),
+    Unanswered,
     Recreated,
     Gone,
 }
@@ -125,6 +126,7 @@ fn call() -> impl Strategy<Value = Call> {
         2 => Just(Call::Resume),
         3 => any::<bool>().prop_map(Call::Room),
         1 => (0..2_000_i64).prop_map(Call::Sampled),
+        1 => Just(Call::Unanswered),
         1 => prop::sample::select(vec![Call::Recreated, Call::Gone]),
     ]
 }
