@@ -24,9 +24,9 @@ mod trace;
 pub(crate) use clock::{Clock, unix_ms};
 #[cfg(feature = "cli")]
 pub(crate) use entropy::Entropy;
-pub use net::{BoxFuture, Stream, Tcp, Transport};
+pub use net::{AccessToken, BoxFuture, Stream, Tcp, TokenProvider, Transport};
 #[cfg(feature = "cli")]
-pub(crate) use net::{IoInput, IoNews, Net, Port, PortId, Said, target};
+pub(crate) use net::{IoInput, Net, Port, PortId, Said, target};
 pub(crate) use placement::Placement;
 pub(crate) use supervise::{Blueprint, Command, launch};
 pub(crate) use telemetry::Telemetry;

@@ -44,6 +44,8 @@ struct State {
     unfinished: Vec<Unfinished>,
     last_report: Option<FleetReport>,
     diagnostics: Vec<DiagnosticReport>,
+    /// Why the files of TLS that changed are not used.
+    tls_refusal: Option<DiagnosticReport>,
 }
 
 /// What a link knows of its broker.
@@ -103,7 +105,8 @@ impl Telemetry {
         // One lock for both: a second one in the same expression would wait for the first.
         let (member, diagnostics) = {
             let state = self.state();
-            (state.member.clone(), state.diagnostics.clone())
+            let raised = state.diagnostics.iter().chain(&state.tls_refusal);
+            (state.member.clone(), raised.cloned().collect())
         };
         FleetReport {
             version: env!("CARGO_PKG_VERSION"),
@@ -165,6 +168,29 @@ impl Telemetry {
     /// What is wrong with the set-up at present.
     pub(crate) fn set_diagnostics(&self, diagnostics: Vec<DiagnosticReport>) {
         self.state().diagnostics = diagnostics;
+    }
+
+    /// Files of TLS have changed: they are used from now on, or for this reason they are not.
+    pub(crate) fn note_tls_files(&self, refused: Option<String>) {
+        const NAME: &str = "tls_reload";
+        let outcome = refused.as_ref().map_or("taken", |_| "refused");
+        metrics::counter!("nearside_wire_tls_reload_total", "outcome" => outcome).increment(1);
+        match &refused {
+            Some(detail) => {
+                tracing::warn!(detail, "certificates or keys that changed are not used")
+            }
+            None => tracing::info!("certificates and keys were read again"),
+        }
+        let report = refused.map(|detail| DiagnosticReport { name: NAME, detail });
+        let detail = report.as_ref().map(|one| one.detail.clone());
+        let before = std::mem::replace(&mut self.state().tls_refusal, report);
+        if detail.is_some() || before.is_some() {
+            self.emit(Event::Diagnostic {
+                name: NAME,
+                cleared: detail.is_none(),
+                detail: detail.unwrap_or_default(),
+            });
+        }
     }
 
     /// Who we are in the group.

@@ -77,6 +77,7 @@ pub mod offsets;
 pub mod producer;
 pub mod records;
 pub mod routing;
+pub mod secret;
 pub mod supervision;
 pub mod timers;
 pub mod wire;

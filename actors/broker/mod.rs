@@ -48,6 +48,8 @@ pub(crate) struct BrokerLink {
     ports: BTreeMap<PortId, Port>,
     /// The port in use per class; others are draining.
     current: BTreeMap<Class, PortId>,
+    /// Ports that take over, or have been taken over from: what becomes of them is no news.
+    aside: BTreeSet<PortId>,
     last_port: u32,
     waiting: BTreeMap<u64, Waiting>,
     last_token: u64,
@@ -106,6 +108,7 @@ impl BrokerLink {
             feeding: false,
             ports: BTreeMap::new(),
             current: BTreeMap::new(),
+            aside: BTreeSet::new(),
             last_port: 0,
             waiting: BTreeMap::new(),
             last_token: 0,

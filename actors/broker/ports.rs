@@ -8,7 +8,9 @@ use crate::cluster::LinkState;
 use crate::fleet;
 use crate::ids::Moment;
 use crate::routing::{self, Link, LinkChange, broker};
-use crate::wire::{ApiKey, Class, Completion, DrainReason, Event, Input, Reason, StateName, Token};
+use crate::wire::{
+    ApiKey, Carried, Class, Completion, DrainReason, Event, Input, Reason, StateName, Token,
+};
 
 impl BrokerLink {
     /// The port of a class, made if there is none.
@@ -50,8 +52,13 @@ impl BrokerLink {
     /// An input from an I/O task.
     pub(super) fn io_input(&mut self, id: PortId, news: IoNews) {
         match news {
-            IoNews::Input(input) => self.port_input(id, input),
             IoNews::Progress => self.progress(id),
+            IoNews::Input(_) | IoNews::Salted(..) | IoNews::Token(..) => {
+                if let Some(port) = self.ports.get_mut(&id) {
+                    let (class, said) = (port.class(), port.news(news));
+                    self.said(id, class, said);
+                }
+            }
         }
     }
 
@@ -100,6 +107,9 @@ impl BrokerLink {
 
     /// Ends every connection in good order; new ones open when needed.
     pub(super) fn drain_all(&mut self, reason: DrainReason) {
+        for id in std::mem::take(&mut self.aside) {
+            self.port_input(id, Input::Drain(reason));
+        }
         for (class, id) in std::mem::take(&mut self.current) {
             let Some(port) = self.ports.get_mut(&id) else {
                 continue;
@@ -120,7 +130,36 @@ impl BrokerLink {
                 Said::Completed(completion) => self.completed(class, completion),
                 Said::Throttled(until) => self.muted(class, until),
                 Said::Event(event) => self.event(id, class, event),
+                Said::TwinWanted => self.open_twin(class),
+                Said::Returned(carried) => self.adopt(class, carried),
             }
+        }
+    }
+
+    /// Opens a second port beside the one in use, which goes on until that is ready (KIP-368).
+    fn open_twin(&mut self, class: Class) {
+        let Some(first) = self.current.get(&class).copied() else {
+            return;
+        };
+        let id = self.new_port(class, 0);
+        self.current.insert(class, first);
+        self.aside.insert(id);
+        self.port_input(id, Input::Open);
+    }
+
+    /// The twin is ready: it serves from now on.
+    fn take_over(&mut self, id: PortId, class: Class) {
+        self.aside.remove(&id);
+        if let Some(former) = self.current.insert(class, id) {
+            self.aside.insert(former);
+            self.port_input(former, Input::Drain(DrainReason::CredentialsReplaced));
+        }
+    }
+
+    /// Hands a request to the port in use.
+    fn adopt(&mut self, class: Class, carried: Carried) {
+        if let Some(id) = self.port(class).map(|port| port.id()) {
+            self.port_input(id, Input::Adopt(carried));
         }
     }
 
@@ -200,6 +239,9 @@ impl BrokerLink {
             self.ports.remove(&id);
             self.current.retain(|_, current| *current != id);
         }
+        if self.aside.contains(&id) {
+            return self.beside(id, class, to);
+        }
         let (before, after) = (link_of(from), link_of(to));
         let change = change_of(from, to, reason);
         // The end of a connection that was replaced already is no news; its requests have their
@@ -212,6 +254,28 @@ impl BrokerLink {
         }
         if class == Class::Control {
             self.note_control(state_of(to, change));
+        }
+    }
+
+    /// A port beside the one in use moves on.
+    fn beside(&mut self, id: PortId, class: Class, to: StateName) {
+        match to {
+            StateName::Ready => self.take_over(id, class),
+            StateName::Closed => {
+                self.aside.remove(&id);
+            }
+            // The one in use renews its session itself, late as that may be.
+            StateName::Backoff => self.port_input(id, Input::Drain(DrainReason::Shutdown)),
+            StateName::Idle
+            | StateName::Resolving
+            | StateName::Connecting
+            | StateName::Tls
+            | StateName::VersionsPre
+            | StateName::Handshake
+            | StateName::Authenticate
+            | StateName::VersionsPost
+            | StateName::Reauth
+            | StateName::Draining => {}
         }
     }
 

@@ -27,7 +27,7 @@ use super::directory::Threads;
 use super::entropy::Entropy;
 use super::mailbox::{Outbox, Posted};
 use super::metadata::{ClusterNews, Need};
-use super::net::{Alarm, IoInput, IoNews};
+use super::net::{Alarm, IoInput};
 use super::partition::{Note, Progress};
 use super::supervise::{Command, DeathWatch, Watched, guarded};
 use super::telemetry::Telemetry;
@@ -250,11 +250,9 @@ handles!(Solved, |actor, solved| actor
 handles!(Leave, |actor, leave| actor.leave(leave));
 
 impl StreamHandler<IoInput> for CoordinatorActor {
-    fn handle(&mut self, (_, news): IoInput, ctx: &mut Self::Context) {
-        // How far an answer has come is of no interest: its request has its own timeout.
-        let IoNews::Input(input) = news else { return };
+    fn handle(&mut self, (port, news): IoInput, ctx: &mut Self::Context) {
         guarded(self, ctx, |actor, ctx| {
-            actor.port_input(input);
+            actor.port_news(port, news);
             actor.settle(ctx);
         });
     }

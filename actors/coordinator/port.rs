@@ -8,13 +8,13 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::CoordinatorActor;
 use super::asking::answer_of;
 use crate::actors::broker::{Answer, change_of};
-use crate::actors::net::{IoInput, Net, Port, PortId, Said, target};
+use crate::actors::net::{IoInput, IoNews, Net, Port, PortId, Said, target};
 use crate::cluster::Target;
 use crate::group;
 use crate::ids::{BrokerId, Moment};
 use crate::routing::LinkChange;
 use crate::wire::api::Endpoint;
-use crate::wire::{Class, DrainReason, Event, Input, Request, Token};
+use crate::wire::{Class, DrainReason, Event, Input, Request, StateName, Token};
 
 /// The connection to the group coordinator, while its place is known.
 pub(super) struct CoordinatorPort {
@@ -23,6 +23,11 @@ pub(super) struct CoordinatorPort {
     /// How answers of other connections come back.
     pub(super) me: Recipient<Answer>,
     current: Option<(BrokerId, Port)>,
+    /// Takes over once it is ready: the session of the current one ends before its requests do
+    /// (KIP-368).
+    twin: Option<Port>,
+    /// Was taken over from; what is in flight may take its time.
+    former: Option<Port>,
     last_port: u32,
 }
 
@@ -33,6 +38,8 @@ impl CoordinatorPort {
             io,
             me,
             current: None,
+            twin: None,
+            former: None,
             last_port: 0,
         }
     }
@@ -44,32 +51,39 @@ impl CoordinatorPort {
 
     /// When the port must be woken at the latest.
     pub(super) fn next_deadline(&self) -> Option<Moment> {
-        self.current
-            .as_ref()
-            .and_then(|(_, port)| port.next_deadline())
+        let current = self.current.iter().map(|(_, port)| port);
+        let ports = current.chain(&self.twin).chain(&self.former);
+        ports.filter_map(Port::next_deadline).min()
     }
 
     fn port(&mut self) -> Option<&mut Port> {
         self.current.as_mut().map(|(_, port)| port)
+    }
+
+    /// The next port to this place.
+    fn open(&mut self, place: crate::wire::Target) -> Port {
+        self.last_port += 1;
+        let id = PortId(self.last_port);
+        let (net, io) = (self.net.clone(), self.io.clone());
+        Port::new(id, Class::Coordinator, place, net, io, 0)
     }
 }
 
 impl CoordinatorActor {
     /// Moves the connection to where the coordinator is; requests of the old one end.
     pub(super) fn move_port(&mut self, endpoint: Option<Endpoint>) {
-        let former = self.port.current.take();
+        let current = self.port.current.take().map(|(_, port)| port);
+        let former = self.port.former.take();
+        self.port.twin = None;
         if let Some(endpoint) = endpoint {
-            self.port.last_port += 1;
-            let id = PortId(self.port.last_port);
             let place = target(Some(endpoint.broker), &endpoint.host, endpoint.port);
-            let net = self.port.net.clone();
-            let port = Port::new(id, Class::Coordinator, place, net, self.port.io.clone(), 0);
+            let port = self.port.open(place);
             self.port.current = Some((endpoint.broker, port));
             let address = crate::cluster::Endpoint::new(Arc::clone(&endpoint.host), endpoint.port);
             self.links
                 .ensure_address(Target::Broker(endpoint.broker), address);
         }
-        if let Some((_, mut former)) = former {
+        for mut former in current.into_iter().chain(former) {
             let mut said = former.drain(DrainReason::AddressChanged);
             // Nobody will read the answers of what is in flight: every request ends here and now.
             said.extend(former.hang_up());
@@ -89,7 +103,81 @@ impl CoordinatorActor {
         true
     }
 
-    pub(super) fn port_input(&mut self, input: Input) {
+    /// Takes what an I/O task says. That of a port which was replaced concerns nobody.
+    pub(super) fn port_news(&mut self, from: PortId, news: IoNews) {
+        let is_from = |port: &&mut Port| port.id() == from;
+        if let Some(port) = self.port.port().filter(is_from) {
+            let said = port.news(news);
+            self.port_said(said);
+        } else if let Some(twin) = self.port.twin.as_mut().filter(is_from) {
+            let said = twin.news(news);
+            self.twin_said(&said);
+        } else if let Some(former) = self.port.former.as_mut().filter(is_from) {
+            let said = former.news(news);
+            self.former_said(said);
+        }
+    }
+
+    fn open_twin(&mut self) {
+        let Some(place) = self
+            .port
+            .port()
+            .map(|port| port.connection().target().clone())
+        else {
+            return;
+        };
+        let mut twin = self.port.open(place);
+        let said = twin.open();
+        self.port.twin = Some(twin);
+        self.twin_said(&said);
+    }
+
+    /// A twin that is ready takes over; one that fails is given up.
+    fn twin_said(&mut self, said: &[Said]) {
+        for said in said {
+            match said {
+                Said::Event(Event::Transition { to, .. }) if *to == StateName::Ready => {
+                    self.take_over();
+                }
+                Said::Event(Event::Transition { to, .. }) if *to == StateName::Backoff => {
+                    self.port.twin = None;
+                }
+                Said::Event(_)
+                | Said::Completed(_)
+                | Said::Throttled(_)
+                | Said::TwinWanted
+                | Said::Returned(_) => {}
+            }
+        }
+    }
+
+    fn take_over(&mut self) {
+        let (Some((node, mut former)), Some(twin)) =
+            (self.port.current.take(), self.port.twin.take())
+        else {
+            return;
+        };
+        self.port.current = Some((node, twin));
+        let said = former.drain(DrainReason::CredentialsReplaced);
+        self.port.former = Some(former);
+        self.former_said(said);
+    }
+
+    /// What was taken over from has answers left, and requests it will not write.
+    fn former_said(&mut self, said: Vec<Said>) {
+        for said in said {
+            match said {
+                Said::Completed(_) => self.port_said(vec![said]),
+                Said::Returned(carried) => self.port_input(Input::Adopt(carried)),
+                Said::Event(Event::Transition { to, .. }) if to == StateName::Closed => {
+                    self.port.former = None;
+                }
+                Said::Event(_) | Said::Throttled(_) | Said::TwinWanted => {}
+            }
+        }
+    }
+
+    fn port_input(&mut self, input: Input) {
         if let Some(port) = self.port.port() {
             let said = port.input(input);
             self.port_said(said);
@@ -97,12 +185,18 @@ impl CoordinatorActor {
     }
 
     pub(super) fn tick_port(&mut self) {
-        if self
-            .port
-            .next_deadline()
-            .is_some_and(|due| due <= self.now())
-        {
+        let now = self.now();
+        let due = |port: &&mut Port| port.next_deadline().is_some_and(|due| due <= now);
+        if self.port.port().filter(due).is_some() {
             self.port_input(Input::Tick);
+        }
+        if let Some(twin) = self.port.twin.as_mut().filter(due) {
+            let said = twin.input(Input::Tick);
+            self.twin_said(&said);
+        }
+        if let Some(former) = self.port.former.as_mut().filter(due) {
+            let said = former.input(Input::Tick);
+            self.former_said(said);
         }
     }
 
@@ -115,6 +209,8 @@ impl CoordinatorActor {
                 }
                 // The machine mutes its own connection; fetching is not concerned.
                 Said::Throttled(_) => {}
+                Said::TwinWanted => self.open_twin(),
+                Said::Returned(carried) => self.port_input(Input::Adopt(carried)),
                 Said::Event(Event::Transition { from, to, reason }) => {
                     tracing::debug!(%from, %to, %reason, "coordinator connection");
                     match change_of(from, to, &reason) {

@@ -1,9 +1,15 @@
 //! Sockets for the connection machines: the only place that opens, reads and writes them.
 
 mod alarm;
+mod login;
 mod port;
+mod socket;
+mod tls;
+mod tokens;
 mod transport;
 
 pub(crate) use alarm::Alarm;
 pub(crate) use port::{IoInput, IoNews, Net, Port, PortId, Said, target};
+pub(crate) use tls::Reload;
+pub use tokens::{AccessToken, TokenProvider};
 pub use transport::{BoxFuture, Stream, Tcp, Transport};

@@ -3,21 +3,25 @@
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::Bytes;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
-use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::task::JoinHandle;
 
-use super::transport::{Stream, Transport};
+use super::login::{self, Login};
+use super::socket::{Order, Run};
+use super::tls::Tls;
+use super::tokens::TokenProvider;
+use super::transport::Transport;
 use crate::actors::clock::Clock;
 use crate::actors::entropy::Entropy;
 use crate::actors::spawn;
+use crate::config::Config;
+use crate::error::Error;
 use crate::ids::{BrokerId, Moment};
+use crate::wire::sasl::{Bearer, Credentials, Exchange, SaltedPassword, Step};
 use crate::wire::{
-    Caps, Class, Completion, Connection, Deframer, DrainReason, Event, Input, Output, Request,
-    Settings, SocketId, Target, Tier, Token,
+    Caps, Carried, Challenge, Class, Completion, Connection, Deframer, DrainReason, Event, Input,
+    Output, Request, SaslStep, Settings, SocketId, Target, Token,
 };
 
 /// What all ports of a fleet have in common.
@@ -27,6 +31,32 @@ pub(crate) struct Net {
     pub(crate) settings: Settings,
     pub(crate) caps: Caps,
     pub(crate) clock: Clock,
+    pub(crate) login: Option<Arc<Login>>,
+    pub(crate) tls: Option<Arc<Tls>>,
+}
+
+impl Net {
+    /// Connections as configured, over `transport`. Reads certificates and keys.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`](crate::error::ErrorKind::Config) about certificates and keys that
+    /// cannot be used.
+    pub(crate) fn new(
+        config: &Config,
+        transport: Arc<dyn Transport>,
+        tokens: Option<Arc<dyn TokenProvider>>,
+    ) -> Result<Self, Error> {
+        let clock = Clock::start();
+        Ok(Self {
+            transport,
+            settings: config.connection_settings(),
+            caps: config.frame_caps(),
+            clock,
+            login: Login::of(config, tokens, clock)?.map(Arc::new),
+            tls: Tls::of(config)?.map(Arc::new),
+        })
+    }
 }
 
 /// Names a port within its actor.
@@ -41,6 +71,10 @@ pub(crate) type IoInput = (PortId, IoNews);
 pub(crate) enum IoNews {
     /// For the connection machine.
     Input(Input),
+    /// A password has been hashed for the exchange on this socket.
+    Salted(SocketId, SaltedPassword),
+    /// A token for the exchange on this socket, or why there is none.
+    Token(SocketId, Result<Bearer, String>),
     /// Bytes of an answer came in that is not whole yet. Told at most every 100 ms, and not of
     /// answers that are whole sooner.
     Progress,
@@ -55,6 +89,10 @@ pub(crate) enum Said {
     Throttled(Moment),
     /// Something for logs, counters and facts.
     Event(Event),
+    /// A second port of the class is wanted, to take over once it is ready.
+    TwinWanted,
+    /// A request for the port that took over.
+    Returned(Carried),
 }
 
 /// One connection with its sockets. Lives on the thread of its actor.
@@ -69,13 +107,16 @@ pub(crate) struct Port {
     to_actor: UnboundedSender<IoInput>,
     socket: Option<Socket>,
     resolving: Option<JoinHandle<()>>,
+    /// The authentication that runs, and on which socket.
+    exchange: Option<(SocketId, Exchange)>,
+    /// Tells of newer tokens.
+    renewing: Option<JoinHandle<()>>,
 }
 
 /// A socket being dialled, or open.
 struct Socket {
     id: SocketId,
-    /// Frames to write, each with the tier of its answer.
-    writes: UnboundedSender<(Bytes, Tier)>,
+    orders: UnboundedSender<Order>,
     /// Bytes handed to the system so far.
     written: Rc<Cell<u64>>,
     task: JoinHandle<()>,
@@ -94,6 +135,15 @@ impl Port {
     ) -> Self {
         let connection = Connection::new(class, target, net.settings.clone(), failures);
         let entropy = Entropy::from_system();
+        let tokens = net.login.as_ref().and_then(|login| login.tokens());
+        let renewing = tokens.map(|tokens| {
+            let (mut renewed, to_actor) = (tokens.renewed(), to_actor.clone());
+            spawn::local("renew", async move {
+                while renewed.changed().await.is_ok() {
+                    drop(to_actor.send((id, IoNews::Input(Input::Renew))));
+                }
+            })
+        });
         Self {
             id,
             class,
@@ -103,7 +153,14 @@ impl Port {
             to_actor,
             socket: None,
             resolving: None,
+            exchange: None,
+            renewing,
         }
+    }
+
+    /// Its name within its actor.
+    pub(crate) fn id(&self) -> PortId {
+        self.id
     }
 
     /// What the connection is for.
@@ -130,6 +187,10 @@ impl Port {
     pub(crate) fn input(&mut self, input: Input) -> Vec<Said> {
         self.connection
             .handle(input, self.entropy.draw(), self.net.clock.now());
+        self.drain_outputs()
+    }
+
+    fn drain_outputs(&mut self) -> Vec<Said> {
         let mut said = Vec::new();
         while let Some(output) = self.connection.poll_output() {
             match output {
@@ -139,16 +200,110 @@ impl Port {
                     socket,
                     bytes,
                     tier,
-                } => self.write(socket, bytes, tier),
+                } => self.order(socket, Order::Frame(bytes, tier)),
                 Output::Close { socket } => self.close(socket),
                 Output::Completed(completion) => said.push(Said::Completed(completion)),
                 Output::Throttled { until } => said.push(Said::Throttled(until)),
                 Output::Event(event) => said.push(Said::Event(event)),
-                // Configuration refuses TLS and SASL, so the machine never gets there.
-                Output::StartTls { .. } | Output::Sasl { .. } | Output::TwinWanted => {}
+                Output::Sasl { socket, challenge } => self.authenticate(socket, challenge),
+                Output::StartTls { socket, host } => self.order(socket, Order::Tls(host)),
+                Output::TwinWanted => said.push(Said::TwinWanted),
+                Output::Returned(carried) => said.push(Said::Returned(carried)),
             }
         }
         said
+    }
+
+    /// Takes what an I/O task says. How far an answer has come is told nobody.
+    pub(crate) fn news(&mut self, news: IoNews) -> Vec<Said> {
+        match news {
+            IoNews::Input(input) => self.input(input),
+            IoNews::Salted(socket, salted) => self.salted(socket, &salted),
+            IoNews::Token(socket, bearer) => self.token(socket, bearer),
+            IoNews::Progress => Vec::new(),
+        }
+    }
+
+    /// Takes a hashed password; one for an earlier socket or exchange is dropped.
+    fn salted(&mut self, socket: SocketId, salted: &SaltedPassword) -> Vec<Said> {
+        match &mut self.exchange {
+            Some((of, exchange)) if *of == socket => {
+                let step = exchange.derived(salted);
+                self.stepped(socket, step);
+                self.drain_outputs()
+            }
+            Some(_) | None => Vec::new(),
+        }
+    }
+
+    /// Takes one step of the authentication; without a challenge a new one begins.
+    fn authenticate(&mut self, socket: SocketId, challenge: Option<Challenge>) {
+        if challenge.is_none() {
+            self.exchange = None;
+            let (id, to_actor) = (self.id, self.to_actor.clone());
+            let later = move |bearer| drop(to_actor.send((id, IoNews::Token(socket, bearer))));
+            let begun = match &self.net.login {
+                Some(login) => login.begin(later),
+                None => Some(Err("no credentials are set".to_owned())),
+            };
+            if let Some(begun) = begun {
+                self.begun(socket, begun);
+            }
+            return;
+        }
+        let challenge = challenge.as_ref().map(|Challenge(bytes)| bytes.as_ref());
+        if let Some((of, exchange)) = &mut self.exchange
+            && *of == socket
+        {
+            let step = exchange.step(challenge);
+            self.stepped(socket, step);
+        }
+    }
+
+    /// An exchange can begin, or not at all.
+    fn begun(&mut self, socket: SocketId, begun: Result<Exchange, String>) {
+        let step = match begun {
+            Ok(mut exchange) => {
+                let step = exchange.step(None);
+                self.exchange = Some((socket, exchange));
+                step
+            }
+            Err(why) => Step::Tell(SaslStep::Failed(why)),
+        };
+        self.stepped(socket, step);
+    }
+
+    /// Takes a token that had to be fetched; the machine ignores it if the socket is gone.
+    fn token(&mut self, socket: SocketId, bearer: Result<Bearer, String>) -> Vec<Said> {
+        if self.socket.as_ref().is_none_or(|open| open.id != socket) {
+            return Vec::new();
+        }
+        let credentials = bearer.map(Credentials::Bearer);
+        let begun = credentials.and_then(|credentials| match &self.net.login {
+            Some(login) => login.exchange(&credentials),
+            None => Err("no credentials are set".to_owned()),
+        });
+        self.begun(socket, begun);
+        self.drain_outputs()
+    }
+
+    fn stepped(&mut self, socket: SocketId, step: Step) {
+        match step {
+            Step::Derive(derivation) => {
+                let (id, to_actor) = (self.id, self.to_actor.clone());
+                login::derive(derivation, move |salted| {
+                    drop(to_actor.send((id, IoNews::Salted(socket, salted))));
+                });
+            }
+            Step::Tell(step) => {
+                if matches!(step, SaslStep::Done | SaslStep::Failed(_)) {
+                    self.exchange = None;
+                }
+                let (draw, now) = (self.entropy.draw(), self.net.clock.now());
+                self.connection
+                    .handle(Input::Sasl { socket, step }, draw, now);
+            }
+        }
     }
 
     /// Opens the connection although no request waits for it.
@@ -188,7 +343,7 @@ impl Port {
     }
 
     fn dial(&mut self, socket: SocketId, address: std::net::SocketAddr) {
-        let (writes, to_write) = mpsc::unbounded_channel();
+        let (orders, ordered) = mpsc::unbounded_channel();
         let written = Rc::new(Cell::new(0));
         let run = Run {
             port: self.id,
@@ -197,37 +352,22 @@ impl Port {
             deframer: Deframer::new(self.net.caps),
             written: Rc::clone(&written),
             clock: self.net.clock,
+            tls: self.net.tls.clone(),
         };
         let dial = self.net.transport.dial(address);
-        let task = spawn::local("socket", async move {
-            match dial.await {
-                Ok(stream) => {
-                    run.tell(Input::Dialed {
-                        socket,
-                        result: Ok(()),
-                    });
-                    run.carry(stream, to_write).await;
-                }
-                Err(error) => {
-                    run.tell(Input::Dialed {
-                        socket,
-                        result: Err(error.to_string()),
-                    });
-                }
-            }
-        });
+        let task = spawn::local("socket", run.run(dial, ordered));
         self.socket = Some(Socket {
             id: socket,
-            writes,
+            orders,
             written,
             task,
         });
     }
 
-    fn write(&mut self, socket: SocketId, bytes: Bytes, tier: Tier) {
+    fn order(&mut self, socket: SocketId, order: Order) {
         if let Some(open) = self.socket.as_ref().filter(|open| open.id == socket) {
             // A task that has ended has told why; the machine will hear of it.
-            drop(open.writes.send((bytes, tier)));
+            drop(open.orders.send(order));
         }
     }
 
@@ -243,8 +383,13 @@ impl Drop for Port {
         if let Some(open) = self.socket.take() {
             open.task.abort();
         }
-        if let Some(resolving) = self.resolving.take() {
-            resolving.abort();
+        for task in self
+            .resolving
+            .take()
+            .into_iter()
+            .chain(self.renewing.take())
+        {
+            task.abort();
         }
     }
 }
@@ -257,109 +402,6 @@ impl std::fmt::Debug for Port {
             .finish_non_exhaustive()
     }
 }
-
-/// The task of one open socket.
-struct Run {
-    port: PortId,
-    socket: SocketId,
-    to_actor: UnboundedSender<IoInput>,
-    deframer: Deframer,
-    written: Rc<Cell<u64>>,
-    clock: Clock,
-}
-
-impl Run {
-    fn tell(&self, input: Input) {
-        // An actor that is gone needs no input.
-        drop(self.to_actor.send((self.port, IoNews::Input(input))));
-    }
-
-    /// Reads and writes until either ends. One future reads, one writes, on one task: closing
-    /// aborts both.
-    async fn carry(mut self, stream: Box<dyn Stream>, writes: UnboundedReceiver<(Bytes, Tier)>) {
-        let (read, write) = tokio::io::split(stream);
-        let (expect, expected) = mpsc::unbounded_channel();
-        let written = Rc::clone(&self.written);
-        let reason = tokio::select! {
-            reason = write_all(write, writes, expect, written) => Some(reason),
-            reason = self.read_all(read, expected) => reason,
-        };
-        if let Some(reason) = reason {
-            let (socket, written) = (self.socket, self.written.get());
-            self.tell(Input::Lost {
-                socket,
-                written,
-                reason,
-            });
-        }
-    }
-
-    /// Reads frames until the stream ends; the reason, or `None` if the machine was told already.
-    async fn read_all(
-        &mut self,
-        mut stream: ReadHalf<Box<dyn Stream>>,
-        mut expected: UnboundedReceiver<Tier>,
-    ) -> Option<String> {
-        let mut told = self.clock.now();
-        loop {
-            match stream.read_buf(self.deframer.buffer()).await {
-                Ok(0) => return Some("closed by the broker".to_owned()),
-                Ok(_) => {}
-                Err(error) => return Some(error.to_string()),
-            }
-            // An answer cannot precede its request, so every tier needed is here by now.
-            while let Ok(tier) = expected.try_recv() {
-                self.deframer.expect(tier);
-            }
-            loop {
-                match self.deframer.next_frame() {
-                    Ok(Some(frame)) => {
-                        self.tell(Input::Frame {
-                            socket: self.socket,
-                            frame,
-                        });
-                        told = self.clock.now();
-                    }
-                    Ok(None) => break,
-                    Err(error) => {
-                        self.tell(Input::Broken {
-                            socket: self.socket,
-                            error,
-                        });
-                        return None;
-                    }
-                }
-            }
-            if self.deframer.buffered() > 0 && self.clock.now().since(told) >= PROGRESS {
-                told = self.clock.now();
-                drop(self.to_actor.send((self.port, IoNews::Progress)));
-            }
-        }
-    }
-}
-
-/// Writes frames until the stream fails; without senders left it waits for the task to be aborted.
-async fn write_all(
-    mut stream: WriteHalf<Box<dyn Stream>>,
-    mut frames: UnboundedReceiver<(Bytes, Tier)>,
-    expect: UnboundedSender<Tier>,
-    written: Rc<Cell<u64>>,
-) -> String {
-    while let Some((mut bytes, tier)) = frames.recv().await {
-        expect.send(tier).ok();
-        while !bytes.is_empty() {
-            match stream.write_buf(&mut bytes).await {
-                Ok(0) => return "the stream takes no more bytes".to_owned(),
-                Ok(count) => written.set(written.get() + u64::try_from(count).unwrap_or(0)),
-                Err(error) => return error.to_string(),
-            }
-        }
-    }
-    std::future::pending().await
-}
-
-/// How often an answer that takes long is told of.
-const PROGRESS: Duration = Duration::from_millis(100);
 
 /// The target of a broker's connection.
 pub(crate) fn target(broker: Option<BrokerId>, host: &str, port: u16) -> Target {

@@ -19,7 +19,7 @@ use crate::actors::diagnostics::DiagnosticsActor;
 use crate::actors::directory::Directory;
 use crate::actors::handler::{HostParts, Pools};
 use crate::actors::metadata::{MetadataActor, MetadataParts};
-use crate::actors::net::{Net, Transport};
+use crate::actors::net::{Net, Reload, TokenProvider, Transport};
 use crate::actors::partition::{Crew, Lot, PartitionSupervisor, ThreadParts};
 use crate::actors::placement::Placement;
 use crate::actors::telemetry::Telemetry;
@@ -41,6 +41,7 @@ pub(crate) struct Blueprint {
     pub(crate) group: GroupId,
     pub(crate) subscriptions: Vec<Subscription>,
     pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) tokens: Option<Arc<dyn TokenProvider>>,
     pub(crate) start: Option<StartAt>,
     pub(crate) route_trace: Option<PathBuf>,
     pub(crate) pool: tokio::runtime::Handle,
@@ -97,12 +98,7 @@ impl Wiring {
         });
         let links = Arc::new(Links {
             directory: Arc::new(Directory::new(placement)),
-            net: Net {
-                transport: blueprint.transport,
-                settings: config.connection_settings(),
-                caps: config.frame_caps(),
-                clock: Clock::start(),
-            },
+            net: Net::new(&config, blueprint.transport, blueprint.tokens)?,
             settings: Arc::new(routing::broker::Settings {
                 // Until the link is told its share of the budget.
                 probe_per_second: 0.0,
@@ -113,6 +109,13 @@ impl Wiring {
             deaths: link_deaths_tx,
             peers: DashMap::new(),
         });
+        if let Some(tls) = &links.net.tls {
+            let telemetry = Arc::clone(&telemetry);
+            tls.watch(move |reload| match reload {
+                Reload::Taken => telemetry.note_tls_files(None),
+                Reload::Refused(error) => telemetry.note_tls_files(Some(error.to_string())),
+            });
+        }
         let trace = match &blueprint.route_trace {
             Some(path) => Some(open_trace(path, &config, links.net.clock)?),
             None => None,

@@ -6,6 +6,9 @@ pub(super) const ALIASES: &[(&str, &str)] = &[
     ("metadata.broker.list", "bootstrap.servers"),
     ("fetch.wait.max.ms", "fetch.max.wait.ms"),
     ("fetch.message.max.bytes", "max.partition.fetch.bytes"),
+    ("sasl.mechanisms", "sasl.mechanism"),
+    ("ssl.ca.location", "ssl.truststore.location"),
+    ("ssl.ca.pem", "ssl.truststore.certificates"),
 ];
 
 /// A known key whose feature this release lacks.
@@ -43,8 +46,6 @@ const fn secret(key: &'static str, feature: &'static str) -> Unbuilt {
     }
 }
 
-const TLS: &str = "TLS";
-const SASL: &str = "SASL";
 const KIP_848: &str = "the consumer group protocol of KIP-848";
 const TRANSACTIONS: &str = "exactly-once processing";
 const DEAD_LETTERS: &str = "dead letters and parking";
@@ -55,27 +56,6 @@ const ADMIN: &str = "the admin server";
 
 /// The known keys whose feature this release lacks.
 pub(super) const UNBUILT: &[Unbuilt] = &[
-    unbuilt("security.protocol", &["PLAINTEXT"], "TLS or SASL"),
-    unbuilt("ssl.truststore.location", &[], TLS),
-    unbuilt("ssl.truststore.certificates", &[], TLS),
-    unbuilt("ssl.truststore.type", &["PEM"], TLS),
-    unbuilt("ssl.endpoint.identification.algorithm", &["https"], TLS),
-    unbuilt("ssl.keystore.location", &[], TLS),
-    unbuilt("ssl.keystore.certificate.chain", &[], TLS),
-    secret("ssl.keystore.key", TLS),
-    unbuilt("ssl.keystore.type", &["PEM"], TLS),
-    unbuilt("ssl.enabled.protocols", &["TLSv1.2,TLSv1.3"], TLS),
-    unbuilt("sasl.mechanism", &[], SASL),
-    unbuilt("sasl.username", &[], SASL),
-    secret("sasl.password", SASL),
-    unbuilt("sasl.login.refresh.window.factor", &["0.8"], SASL),
-    unbuilt("sasl.login.refresh.window.jitter", &["0.05"], SASL),
-    unbuilt("sasl.login.refresh.min.period.seconds", &["60"], SASL),
-    unbuilt("sasl.login.refresh.buffer.seconds", &["300"], SASL),
-    unbuilt("wire.auth.backoff.ms", &["1000"], SASL),
-    unbuilt("wire.auth.backoff.max.ms", &["60000"], SASL),
-    unbuilt("wire.scram.iterations.max", &["1000000"], SASL),
-    unbuilt("wire.sasl.plain.allow.cleartext", &["false"], SASL),
     unbuilt("group.protocol", &["classic"], KIP_848),
     unbuilt("group.remote.assignor", &[], KIP_848),
     unbuilt("delivery", &["at-least-once"], TRANSACTIONS),
@@ -145,6 +125,9 @@ pub(super) const UNBUILT: &[Unbuilt] = &[
 
 const DECODE: &str =
     "records are bytes until a codec of the subscription decodes them; leave it out";
+const DECRYPT: &str = "a key is read unencrypted; decrypt it by `openssl pkcs8 -in key.pem -out \
+                       plain.pem` and let nobody else read that file";
+const NO_STORE: &str = "certificates are read as PEM, which has no password; leave it out";
 const ENCODE: &str = "records are written as the bytes given; leave it out";
 
 /// Keys of other clients that have no meaning here: (key, what to do instead).
@@ -156,6 +139,13 @@ pub(super) const FOREIGN: &[(&str, &str)] = &[
     (
         "sasl.jaas.config",
         "set `sasl.username` and `sasl.password`",
+    ),
+    ("ssl.key.password", DECRYPT),
+    ("ssl.keystore.password", DECRYPT),
+    ("ssl.truststore.password", NO_STORE),
+    (
+        "sasl.login.callback.handler.class",
+        "give the fleet a token provider (`FleetBuilder::tokens`)",
     ),
     (
         "buffer.memory",

@@ -42,13 +42,17 @@ impl fmt::Display for Finding {
 impl Config {
     /// Finds values that contradict each other, errors first. Defaults give none.
     pub fn lint(&self) -> Vec<Finding> {
-        let mut findings: Vec<_> = CHECKS.iter().filter_map(|check| check(self)).collect();
+        let mut findings: Vec<_> = all_checks().filter_map(|check| check(self)).collect();
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         findings
     }
 }
 
-type Check = fn(&Config) -> Option<Finding>;
+fn all_checks() -> impl Iterator<Item = &'static Check> {
+    CHECKS.iter().chain(super::lint_security::CHECKS)
+}
+
+pub(super) type Check = fn(&Config) -> Option<Finding>;
 
 const CHECKS: &[Check] = &[
     revoke_fits_the_rebalance,
@@ -380,7 +384,11 @@ fn works(key: &str, value: Duration) -> String {
     format!("`{key}={}` works", ms(value))
 }
 
-fn error(clash: bool, key: &'static str, message: impl FnOnce() -> String) -> Option<Finding> {
+pub(super) fn error(
+    clash: bool,
+    key: &'static str,
+    message: impl FnOnce() -> String,
+) -> Option<Finding> {
     clash.then(|| Finding {
         severity: Severity::Error,
         key,
@@ -388,7 +396,11 @@ fn error(clash: bool, key: &'static str, message: impl FnOnce() -> String) -> Op
     })
 }
 
-fn warning(clash: bool, key: &'static str, message: impl FnOnce() -> String) -> Option<Finding> {
+pub(super) fn warning(
+    clash: bool,
+    key: &'static str,
+    message: impl FnOnce() -> String,
+) -> Option<Finding> {
     clash.then(|| Finding {
         severity: Severity::Warning,
         key,

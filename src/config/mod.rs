@@ -23,18 +23,20 @@ mod error;
 mod handling;
 mod keys;
 mod lint;
+mod lint_security;
 mod producing;
 mod properties;
 mod property;
 mod routes;
-mod secret;
 mod section;
+mod security;
 mod settings;
 
 use std::collections::BTreeSet;
 
 use section::Section;
 
+pub use crate::secret::Secret;
 pub use choices::{Acks, AssignmentRack, Compression};
 pub use connection::{ClusterChange, Connection, HintEndpoints, Metadata, Recovery, Wire};
 pub use consuming::{Fetch, Group, Offsets};
@@ -44,7 +46,7 @@ pub use lint::{Finding, Severity};
 pub use producing::{InFlight, Produce};
 pub use property::Share;
 pub use routes::{Cooldown, Routing};
-pub use secret::Secret;
+pub use security::{NameCheck, Pem, Protocol, Seconds, Security, TlsVersion};
 
 /// Everything that can be set. The default is that of the specification; fields may be set directly
 /// or through [`set`](Self::set) under their property names.
@@ -53,6 +55,8 @@ pub use secret::Secret;
 pub struct Config {
     /// Who we are, whom we dial, and how patiently.
     pub connection: Connection,
+    /// How connections are encrypted and authenticated.
+    pub security: Security,
     /// Limits of frames and batches.
     pub wire: Wire,
     /// The view of the cluster.
@@ -209,9 +213,10 @@ impl Config {
         Ok(())
     }
 
-    fn sections(&self) -> [&dyn Section; 12] {
+    fn sections(&self) -> [&dyn Section; 13] {
         [
             &self.connection,
+            &self.security,
             &self.wire,
             &self.metadata,
             &self.fetch,
@@ -226,9 +231,10 @@ impl Config {
         ]
     }
 
-    fn sections_mut(&mut self) -> [&mut dyn Section; 12] {
+    fn sections_mut(&mut self) -> [&mut dyn Section; 13] {
         [
             &mut self.connection,
+            &mut self.security,
             &mut self.wire,
             &mut self.metadata,
             &mut self.fetch,
@@ -282,8 +288,9 @@ fn known_key(key: &str) -> Option<&'static str> {
 /// What our own keys may carry in property form.
 const PREFIX: &str = "nearside.";
 
-const SECTION_KEYS: [fn() -> &'static [&'static str]; 12] = [
+const SECTION_KEYS: [fn() -> &'static [&'static str]; 13] = [
     Connection::keys,
+    Security::keys,
     Wire::keys,
     Metadata::keys,
     Fetch::keys,

@@ -4,9 +4,9 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::secret::Secret;
 use crate::cluster::Endpoint;
 use crate::ids::{GroupId, Rack};
+use crate::secret::Secret;
 
 /// A type that a property can hold.
 pub(super) trait Property: Sized {

@@ -55,9 +55,15 @@ impl Config {
 
     /// Settings of every connection machine.
     pub fn connection_settings(&self) -> wire::Settings {
-        let (connection, wire) = (&self.connection, &self.wire);
+        let (connection, security, wire) = (&self.connection, &self.security, &self.wire);
         wire::Settings {
             client_id: connection.client_id.as_str().into(),
+            security: wire::Security {
+                tls: security.protocol.tls(),
+                sasl: security.mechanism.filter(|_| security.protocol.sasl()),
+                plain_in_clear: security.plain_in_clear,
+            },
+            auth: Backoff::new(security.backoff, security.backoff_max),
             reconnect: Backoff::new(connection.reconnect, connection.reconnect_max),
             setup: Backoff::new(connection.setup, connection.setup_max),
             request_timeout: connection.request,

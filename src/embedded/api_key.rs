@@ -27,6 +27,8 @@ pub enum Api {
     LeaveGroup,
     /// Key 14.
     SyncGroup,
+    /// Key 17.
+    SaslHandshake,
     /// Key 18.
     ApiVersions,
     /// Key 19.
@@ -35,11 +37,13 @@ pub enum Api {
     InitProducerId,
     /// Key 23.
     OffsetForLeaderEpoch,
+    /// Key 36.
+    SaslAuthenticate,
 }
 
 impl Api {
     /// Every API served, by ascending key.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Produce,
         Self::Fetch,
         Self::ListOffsets,
@@ -51,10 +55,12 @@ impl Api {
         Self::Heartbeat,
         Self::LeaveGroup,
         Self::SyncGroup,
+        Self::SaslHandshake,
         Self::ApiVersions,
         Self::CreateTopics,
         Self::InitProducerId,
         Self::OffsetForLeaderEpoch,
+        Self::SaslAuthenticate,
     ];
 
     /// The API with this key on the wire.
@@ -90,10 +96,12 @@ impl Api {
             Self::Heartbeat => (12, 0, 4),
             Self::LeaveGroup => (13, 0, 5),
             Self::SyncGroup => (14, 0, 5),
+            Self::SaslHandshake => (17, 0, 1),
             Self::ApiVersions => (18, 0, 4),
             Self::CreateTopics => (19, 2, 7),
             Self::InitProducerId => (22, 0, 5),
             Self::OffsetForLeaderEpoch => (23, 2, 4),
+            Self::SaslAuthenticate => (36, 0, 2),
         }
     }
 }

@@ -11,6 +11,7 @@ use super::connection::{Connection, State};
 use super::fault_plan::FaultPlan;
 use super::group::Groups;
 use super::history::History;
+use super::sasl::Standing;
 use super::topics::{PartitionKey, Topics};
 use super::{ConnectionId, Settings};
 use crate::ids::{BrokerId, GroupId, Moment};
@@ -144,7 +145,9 @@ impl Cluster {
         }
         let id = ConnectionId(self.next_connection);
         self.next_connection += 1;
-        self.connections.insert(id, Connection::new(broker));
+        let standing = Standing::new(self.settings.sasl.as_ref());
+        self.connections
+            .insert(id, Connection::new(broker, standing));
         Ok(id)
     }
 

@@ -6,6 +6,7 @@ use std::fmt;
 use bytes::Bytes;
 
 use super::api::{fetch, produce};
+use super::sasl::Standing;
 use crate::ids::{BrokerId, Moment};
 
 /// Names a connection to one broker. Never used twice.
@@ -23,6 +24,7 @@ pub(super) struct Connection {
     pub(super) broker: BrokerId,
     pub(super) inbox: VecDeque<Bytes>,
     pub(super) state: State,
+    pub(super) standing: Standing,
 }
 
 /// What keeps a connection from taking its next request.
@@ -49,11 +51,12 @@ pub(super) enum State {
 }
 
 impl Connection {
-    pub(super) fn new(broker: BrokerId) -> Self {
+    pub(super) fn new(broker: BrokerId, standing: Standing) -> Self {
         Self {
             broker,
             inbox: VecDeque::new(),
             state: State::Idle,
+            standing,
         }
     }
 }

@@ -39,6 +39,7 @@ pub mod listener;
 mod log;
 mod partition;
 mod replication;
+mod sasl;
 mod serve;
 mod settings;
 #[cfg(test)]
@@ -55,4 +56,5 @@ pub use faults::{DecideRow, Effect, MetadataEdit, RowEdit, RowFacts, RowPlan, Ru
 pub use group::{Committed, GroupPhase, GroupView};
 pub use history::{FetchSeen, FetchSeenRow, Seen};
 pub use partition::{PartitionView, ReplicaView};
+pub use sasl::Sasl;
 pub use settings::{BrokerSettings, Selector, Settings};

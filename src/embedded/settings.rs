@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Sasl;
 use crate::ids::{BrokerId, Rack};
 
 /// The make-up of a [`Cluster`](super::Cluster). Defaults are those of the real cluster the project
@@ -40,6 +41,8 @@ pub struct Settings {
     pub group_session_max: Duration,
     /// `auto.create.topics.enable`: partitions of a topic made by asking for it. Default: none.
     pub auto_create_partitions: Option<u32>,
+    /// What clients have to prove. Default: nothing.
+    pub sasl: Option<Sasl>,
     /// Requests kept for inspection, oldest dropped first; 0 keeps none. Default 10,000.
     pub history_max: usize,
 }
@@ -62,6 +65,7 @@ impl Settings {
             group_session_min: Duration::from_secs(1),
             group_session_max: Duration::from_secs(30 * 60),
             auto_create_partitions: None,
+            sasl: None,
             history_max: 10_000,
         }
     }

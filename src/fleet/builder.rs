@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use super::handle::FleetHandle;
-use crate::actors::{Blueprint, Placement, Tcp, Telemetry, Transport, launch};
+use crate::actors::{Blueprint, Placement, Tcp, Telemetry, TokenProvider, Transport, launch};
 use crate::config::{Config, ConfigError, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::handler::Subscription;
@@ -61,6 +61,7 @@ impl Fleet {
             problem: None,
             subscriptions: Vec::new(),
             transport: Tcp::shared(),
+            tokens: None,
             start: None,
             route_trace: None,
             parts: PhantomData,
@@ -77,6 +78,7 @@ pub struct FleetBuilder<B, S> {
     problem: Option<ConfigError>,
     subscriptions: Vec<Subscription>,
     transport: Arc<dyn Transport>,
+    tokens: Option<Arc<dyn TokenProvider>>,
     start: Option<StartAt>,
     route_trace: Option<PathBuf>,
     parts: PhantomData<fn() -> (B, S)>,
@@ -116,6 +118,12 @@ impl<B, S> FleetBuilder<B, S> {
         self
     }
 
+    /// Where access tokens come from, for `sasl.mechanism=OAUTHBEARER`.
+    pub fn tokens(mut self, provider: Arc<dyn TokenProvider>) -> Self {
+        self.tokens = Some(provider);
+        self
+    }
+
     /// Begins every partition at `start` when this fleet gets it for the first time, instead of at
     /// the group's commit. A partition that comes back after a rebalance goes on at its commit.
     pub fn start_at(mut self, start: StartAt) -> Self {
@@ -139,6 +147,7 @@ impl<B, S> FleetBuilder<B, S> {
             problem: self.problem,
             subscriptions: self.subscriptions,
             transport: self.transport,
+            tokens: self.tokens,
             start: self.start,
             route_trace: self.route_trace,
             parts: PhantomData,
@@ -274,6 +283,7 @@ impl FleetBuilder<Present, Present> {
             group: self.group,
             subscriptions: self.subscriptions,
             transport: self.transport,
+            tokens: self.tokens,
             start: self.start,
             route_trace: self.route_trace,
             pool,

@@ -8,7 +8,7 @@ mod report;
 mod stop;
 mod victim;
 
-pub use crate::actors::{BoxFuture, Stream, Tcp, Transport};
+pub use crate::actors::{AccessToken, BoxFuture, Stream, Tcp, TokenProvider, Transport};
 pub use builder::{Absent, Fleet, FleetBuilder, Present, StartAt};
 pub use event::{Event, NumberedEvent, RouteChange, RouteEnd, RouteLease};
 pub use handle::FleetHandle;

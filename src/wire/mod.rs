@@ -18,12 +18,13 @@
 //! | [`Output::Resolve`] | resolves, answers [`Input::Resolved`] |
 //! | [`Output::Dial`] | opens a socket with a [`Deframer`] of its own, answers [`Input::Dialed`] |
 //! | [`Output::StartTls`] | shakes hands, answers [`Input::Tls`] |
-//! | [`Output::Sasl`] | steps the mechanism, answers [`Input::Sasl`] |
+//! | [`Output::Sasl`] | steps the mechanism ([`sasl::Exchange`]), answers [`Input::Sasl`] |
 //! | [`Output::Write`] | pushes the tier ([`Deframer::expect`]), **then** writes; may join writes |
 //! | [`Output::Close`] | closes the socket, or gives its dial up; needs no answer |
 //! | [`Output::Completed`] | hands the result to the [`Token`]'s owner; each token comes once |
 //! | [`Output::Throttled`] | hands [`Input::Mute`] to the broker's data and control connections |
 //! | [`Output::TwinWanted`] | opens a second machine, drains this one when that is ready |
+//! | [`Output::Returned`] | hands it to the machine that took over, as [`Input::Adopt`] |
 //! | [`Output::Event`] | logs and counts |
 //!
 //! One task reads a socket: it fills [`Deframer::buffer`], hands every [`Deframer::next_frame`] in
@@ -44,13 +45,14 @@ mod error_code;
 mod flaw;
 mod frame;
 mod message;
+pub mod sasl;
 mod versions;
 
 pub use api_key::ApiKey;
 pub use connection::{
-    Challenge, Class, Completion, Connection, DrainReason, Event, Input, Outcome, Output, Reason,
-    RequestError, RequestFailure, SaslStep, Security, Settings, SocketId, StateName, Target,
-    TlsFailure, Token,
+    Carried, Challenge, Class, Completion, Connection, DrainReason, Event, Input, Outcome, Output,
+    Reason, RequestError, RequestFailure, SaslStep, Security, Settings, SocketId, StateName,
+    Target, TlsFailure, Token,
 };
 pub use error::{DecodeError, EncodeError};
 pub use error_code::ErrorCode;

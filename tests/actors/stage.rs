@@ -195,6 +195,18 @@ pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     panic!("never happened: {what}");
 }
 
+/// The same where passwords are hashed on threads that take real time: the paused clock waits for
+/// them.
+pub(crate) async fn until_hashed(what: &str, mut condition: impl FnMut() -> bool) {
+    for _ in 0..HOUR_IN_STEPS {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(STEP).await;
+    }
+    panic!("never happened: {what}");
+}
+
 /// Lets time pass in steps, so that what is due on the way happens when it is due.
 pub(crate) async fn pass(time: Duration) {
     let end = tokio::time::Instant::now() + time;

@@ -106,13 +106,24 @@ fn a_mistake_is_one_line_that_says_where_what_and_what_works() {
              `by_duration:<ISO 8601>` such as `by_duration:PT6H`",
         ),
         (
-            "security.protocol=SASL_SSL",
-            "f:1: `security.protocol=SASL_SSL` needs TLS or SASL, which this release lacks; only \
-             `PLAINTEXT` works",
+            "group.protocol=consumer",
+            "f:1: `group.protocol=consumer` needs the consumer group protocol of KIP-848, which \
+             this release lacks; only `classic` works",
         ),
         (
-            "sasl.password=hunter2",
-            "f:1: `sasl.password=[redacted]` needs SASL, which this release lacks; leave it out",
+            "admin.token=hunter2",
+            "f:1: `admin.token=[redacted]` needs the admin server, which this release lacks; leave \
+             it out",
+        ),
+        (
+            "sasl.mechanism=GSSAPI",
+            "f:1: `sasl.mechanism` is `GSSAPI`, but takes one of `PLAIN`, `SCRAM-SHA-256`, \
+             `SCRAM-SHA-512`, `OAUTHBEARER`",
+        ),
+        (
+            "ssl.keystore.password=hunter2",
+            "f:1: `ssl.keystore.password` has no meaning here: a key is read unencrypted; decrypt \
+             it by `openssl pkcs8 -in key.pem -out plain.pem` and let nobody else read that file",
         ),
         (
             "sasl.jaas.config=x",

@@ -119,3 +119,91 @@ fn errors_come_before_warnings() {
     let severities: Vec<_> = findings.iter().map(|finding| finding.severity).collect();
     assert_eq!(severities, [Severity::Error, Severity::Warning]);
 }
+
+#[test]
+fn sasl_needs_a_mechanism_and_what_proves_it() {
+    let protocol = ("security.protocol", "SASL_SSL");
+    assert!(finding(&[protocol]).contains("`sasl.mechanism` is required"));
+    the_advice_is(
+        &[protocol, ("sasl.mechanism", "SCRAM-SHA-512")],
+        "error: `sasl.username` is required with `sasl.mechanism` SCRAM-SHA-512",
+    );
+    let name = ("sasl.username", "bob");
+    the_advice_is(
+        &[protocol, ("sasl.mechanism", "PLAIN"), name],
+        "error: `sasl.password` is required with `sasl.mechanism` PLAIN",
+    );
+}
+
+#[test]
+fn what_is_set_up_and_not_spoken_is_an_error() {
+    the_advice_works(&[("ssl.truststore.location", "/ca.pem")]);
+    let sasl = finding(&[("sasl.password", "hunter2")]);
+    assert!(
+        sasl.starts_with("error: `sasl.password` is set, but `security.protocol` is PLAINTEXT")
+    );
+    assert!(!sasl.contains("hunter2"));
+}
+
+/// wire.md S8
+#[test]
+fn plain_needs_tls_or_a_word_for_it() {
+    let plain = [
+        ("security.protocol", "SASL_PLAINTEXT"),
+        ("sasl.mechanism", "PLAIN"),
+        ("sasl.username", "bob"),
+        ("sasl.password", "hunter2"),
+    ];
+    let findings = Config::from_pairs(plain).unwrap().lint();
+    let severities: Vec<_> = findings.iter().map(|finding| finding.severity).collect();
+    assert_eq!(severities, [Severity::Error, Severity::Warning]);
+    assert!(
+        findings[0]
+            .message
+            .contains("anybody on the way could read the password")
+    );
+    let allowed = plain
+        .into_iter()
+        .chain([("wire.sasl.plain.allow.cleartext", "true")]);
+    let findings = Config::from_pairs(allowed).unwrap().lint();
+    assert_eq!(findings.len(), 1);
+    assert_eq!(findings[0].severity, Severity::Warning);
+    let within_tls = plain.into_iter().chain([("security.protocol", "SASL_SSL")]);
+    assert!(Config::from_pairs(within_tls).unwrap().lint().is_empty());
+}
+
+/// wire.md T1
+#[test]
+fn a_name_that_is_not_checked_is_warned_about() {
+    the_advice_works(&[
+        ("security.protocol", "SSL"),
+        ("ssl.endpoint.identification.algorithm", ""),
+    ]);
+}
+
+#[test]
+fn keys_and_trust_come_whole_and_from_one_place() {
+    let ssl = ("security.protocol", "SSL");
+    let key = ("ssl.keystore.key", "PEM");
+    let chain = ("ssl.keystore.certificate.chain", "PEM");
+    assert!(finding(&[ssl, key]).contains("needs `ssl.keystore.certificate.chain` beside it"));
+    assert!(finding(&[ssl, chain]).contains("needs `ssl.keystore.key` beside it"));
+    let file = ("ssl.keystore.location", "/key.pem");
+    assert!(finding(&[ssl, key, chain, file]).contains("leave one out"));
+    let trust = ("ssl.truststore.location", "/ca.pem");
+    assert!(finding(&[ssl, trust, ("ssl.truststore.certificates", "PEM")]).contains("both set"));
+}
+
+#[test]
+fn bounds_that_cannot_be_met_are_told() {
+    the_advice_works(&[("wire.scram.iterations.max", "4095")]);
+    the_advice_works(&[("ssl.enabled.protocols", "")]);
+}
+
+fn the_advice_is(pairs: &[(&str, &str)], text: &str) {
+    let findings = Config::from_pairs(pairs.iter().copied()).unwrap().lint();
+    assert!(
+        findings.iter().any(|finding| finding.to_string() == text),
+        "{findings:?}"
+    );
+}

@@ -96,7 +96,10 @@ impl Client {
             Output::Close { .. } => self.socket = None,
             Output::Completed(completion) => self.completed = Some(completion),
             Output::Throttled { .. } | Output::Event(_) => {}
-            other @ (Output::StartTls { .. } | Output::Sasl { .. } | Output::TwinWanted) => {
+            other @ (Output::StartTls { .. }
+            | Output::Sasl { .. }
+            | Output::TwinWanted
+            | Output::Returned(_)) => {
                 return Err(format!("a plaintext connection wants {other:?}").into());
             }
         }

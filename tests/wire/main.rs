@@ -11,6 +11,7 @@ mod asking;
 mod flowing;
 mod frames;
 mod hostile;
+mod mechanisms;
 mod rig;
 mod samples;
 mod securing;

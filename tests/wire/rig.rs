@@ -109,6 +109,7 @@ impl Rig {
             Output::StartTls { .. }
             | Output::Sasl { .. }
             | Output::Throttled { .. }
+            | Output::Returned(_)
             | Output::TwinWanted => self.others.push(output),
         }
     }

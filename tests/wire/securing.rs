@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nearside::wire::{
-    ApiKey, Challenge, Class, Input, Outcome, Output, Reason, RequestFailure, SaslStep, Security,
-    Settings, SocketId, StateName, TlsFailure,
+    ApiKey, Challenge, Class, DrainReason, Input, Outcome, Output, Reason, RequestFailure,
+    SaslStep, Security, Settings, SocketId, StateName, TlsFailure,
 };
+
+use nearside::wire::sasl::Mechanism;
 
 use crate::asking::request;
 use crate::rig::Rig;
@@ -15,7 +17,8 @@ use crate::samples;
 fn secured(tls: bool, sasl: bool) -> Rig {
     let security = Security {
         tls,
-        sasl: sasl.then(|| "SCRAM-SHA-512".into()),
+        sasl: sasl.then_some(Mechanism::ScramSha512),
+        plain_in_clear: false,
     };
     let mut rig = Rig::new(
         Class::Control,
@@ -201,6 +204,49 @@ fn a_request_that_outlasts_the_session_asks_for_a_second_connection() {
     rig.advance_ms(20_000);
     assert_eq!(rig.connection.state(), StateName::Reauth);
     assert_eq!(rig.others, [Output::TwinWanted]);
+}
+
+/// wire.md A24
+#[test]
+fn what_takes_over_gets_the_queue_and_what_is_in_flight_takes_its_time() {
+    let mut rig = secured(false, true);
+    authenticate(&mut rig, 20_000);
+    rig.others.clear();
+    let in_flight = rig.ask();
+    rig.advance_ms(19_000);
+    rig.request(2, request(ApiKey::Metadata));
+    let deadline = rig.now + Duration::from_secs(30);
+    rig.feed(Input::Drain(DrainReason::CredentialsReplaced));
+    let Some(Output::Returned(carried)) = rig.others.pop() else {
+        panic!("nothing was given back: {:?}", rig.others);
+    };
+    rig.advance_ms(5_000);
+    assert_eq!(
+        rig.connection.state(),
+        StateName::Draining,
+        "past the 2 s of other drains"
+    );
+    rig.answer_sample(&in_flight);
+    assert_eq!(rig.connection.state(), StateName::Closed);
+    assert_eq!(rig.ends(), [(1, Ok(()))]);
+    let mut twin = Rig::new(Class::Control, Settings::default());
+    twin.now = rig.now;
+    twin.feed(Input::Adopt(carried));
+    twin.advance(deadline.since(twin.now));
+    let timed_out = Err((Outcome::NotWritten, RequestFailure::TimedOut));
+    assert_eq!(twin.ends(), [(2, timed_out)], "it kept its deadline");
+}
+
+#[test]
+fn newer_credentials_renew_a_session_that_ends_and_no_other() {
+    for (lifetime_ms, expected) in [(60_000, StateName::Reauth), (0, StateName::Ready)] {
+        let mut rig = secured(false, true);
+        authenticate(&mut rig, lifetime_ms);
+        let metadata = rig.ask();
+        rig.answer_sample(&metadata);
+        rig.feed(Input::Renew);
+        assert_eq!(rig.connection.state(), expected);
+    }
 }
 
 #[test]

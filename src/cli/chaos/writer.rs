@@ -82,7 +82,8 @@ async fn write(load: &Load, book: &Arc<Book>, stop: &AtomicBool) -> Result<(), K
         ("delivery.timeout.ms", "600000"),
     ])
     .map_err(|error| KafkaError::Failed(error.to_string()))?;
-    let (mut client, mut io) = Client::new(&config, TopicName::from(load.topic.as_str()));
+    let (mut client, mut io) = Client::new(&config, TopicName::from(load.topic.as_str()))
+        .map_err(|error| KafkaError::Failed(error.to_string()))?;
     let acknowledged = Arc::clone(book);
     client.on_acked(move |token| {
         let (partition, number) = split(token);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use super::silence::Silence;
-use crate::actors::{Clock, Entropy, IoInput, IoNews, Net, Port, PortId, Said, Tcp, target};
+use crate::actors::{Entropy, IoInput, Net, Port, PortId, Said, Tcp, target};
 use crate::cluster::{
     Endpoint, Input as ViewInput, Interest, LinkState, Metadata, Output as ViewOutput,
     Reason as Refresh, RequestToken, Target,
@@ -65,17 +65,16 @@ enum Waiting {
 impl Client {
     /// A client that begins to ask for `topic`. The receiver brings what [`Client::io`] is to be
     /// fed.
+    ///
+    /// # Errors
+    ///
+    /// Certificates and keys that cannot be used.
     pub(in crate::cli) fn new(
         config: &Config,
         topic: TopicName,
-    ) -> (Self, UnboundedReceiver<IoInput>) {
+    ) -> Result<(Self, UnboundedReceiver<IoInput>), Error> {
         let (io, inputs) = mpsc::unbounded_channel();
-        let net = Net {
-            transport: Tcp::shared(),
-            settings: config.connection_settings(),
-            caps: config.frame_caps(),
-            clock: Clock::start(),
-        };
+        let net = Net::new(config, Tcp::shared(), None)?;
         let bootstrap = config.connection.bootstrap.iter();
         let bootstrap =
             bootstrap.map(|address| Endpoint::new(Arc::clone(&address.host), address.port));
@@ -94,7 +93,7 @@ impl Client {
             findings: Findings::default(),
         };
         client.view_input(ViewInput::Subscribe(Interest::topics([topic])));
-        (client, inputs)
+        Ok((client, inputs))
     }
 
     /// Has every acknowledged record told.
@@ -142,10 +141,7 @@ impl Client {
 
     /// Feeds what a socket brought.
     pub(in crate::cli) fn io(&mut self, (id, news): IoInput) {
-        match news {
-            IoNews::Input(input) => self.port_input(id, input),
-            IoNews::Progress => {}
-        }
+        self.with_port(id, |port| port.news(news));
         self.settle();
     }
 
@@ -338,6 +334,14 @@ impl Client {
                 // themselves.
                 Said::Throttled(_) => {}
                 Said::Event(event) => self.event(id, of, class, event),
+                // A producer's requests are short: what is in flight ends before the session does.
+                Said::TwinWanted => {}
+                Said::Returned(carried) => {
+                    let refusal = wire::Outcome::NotWritten;
+                    if let Some(whose) = self.waiting.remove(&carried.token().0) {
+                        self.unanswered(whose, refusal);
+                    }
+                }
             }
         }
     }

@@ -57,7 +57,7 @@ pub(super) async fn run(options: &ProduceOptions) -> Result<(), Failure> {
     let config = options.config()?;
     let lots = input::read(io::stdin())?;
     // Connections run as tasks of this thread.
-    let run = async { Run::new(options, &config).drive(lots).await };
+    let run = async { Run::new(options, &config)?.drive(lots).await };
     LocalSet::new().run_until(run).await
 }
 
@@ -100,10 +100,10 @@ struct Run {
 }
 
 impl Run {
-    fn new(options: &ProduceOptions, config: &Config) -> Self {
+    fn new(options: &ProduceOptions, config: &Config) -> Result<Self, Error> {
         let topic = TopicName::from(options.topic.as_str());
-        let (client, io) = Client::new(config, topic.clone());
-        Self {
+        let (client, io) = Client::new(config, topic.clone())?;
+        Ok(Self {
             client,
             io,
             topic,
@@ -112,7 +112,7 @@ impl Run {
             lines: 0,
             patience: Duration::from_secs(options.connection.connect_timeout),
             broken: None,
-        }
+        })
     }
 
     async fn drive(mut self, mut lots: mpsc::Receiver<Lot>) -> Result<(), Failure> {

@@ -50,7 +50,7 @@ async fn lose_the_leader(lose: impl FnOnce(&mut Cluster)) {
         .unwrap();
     let config = Config::from_pairs([("bootstrap.servers", handle.bootstrap().as_str())]).unwrap();
     let writing = async {
-        let (mut client, mut io) = Client::new(&config, "t".into());
+        let (mut client, mut io) = Client::new(&config, "t".into()).unwrap();
         client.append(RecordToken(1), Record::new("t", "before"));
         acked(&mut client, &mut io, 1).await;
         handle.with(lose);

@@ -10,8 +10,13 @@ use kafka_protocol::messages::{ApiVersionsRequest, ApiVersionsResponse};
 use super::super::Api;
 use super::super::call::{Call, Reply};
 use super::super::cluster::Cluster;
+use super::super::sasl::Standing;
 
 pub(super) fn handle(cluster: &mut Cluster, call: &Call, request: &ApiVersionsRequest) -> Reply {
+    let connection = cluster.connections.get_mut(&call.connection);
+    if let Some(Standing::Stranger { told }) = connection.map(|open| &mut open.standing) {
+        *told = true;
+    }
     let named = call.version >= 3;
     let code = if named && !is_client_name(&request.client_software_name) {
         ResponseError::InvalidRequest.code()

@@ -14,6 +14,8 @@ mod offset_commit;
 mod offset_fetch;
 mod offset_for_leader_epoch;
 pub(super) mod produce;
+mod sasl_authenticate;
+mod sasl_handshake;
 pub(super) mod sync_group;
 
 use bytes::Bytes;
@@ -24,6 +26,14 @@ use super::cluster::Cluster;
 
 /// Decodes and answers one request.
 pub(super) fn handle(cluster: &mut Cluster, call: &Call, mut body: Bytes) -> Reply {
+    let now = cluster.now;
+    let admitted = cluster
+        .connections
+        .get(&call.connection)
+        .is_some_and(|connection| connection.standing.admits(call.api, now));
+    if !admitted {
+        return Reply::Close;
+    }
     let (low, high) = cluster
         .brokers
         .get(&call.broker)
@@ -51,9 +61,11 @@ pub(super) fn handle(cluster: &mut Cluster, call: &Call, mut body: Bytes) -> Rep
         Api::Heartbeat => serve!(heartbeat),
         Api::LeaveGroup => serve!(leave_group),
         Api::SyncGroup => serve!(sync_group),
+        Api::SaslHandshake => serve!(sasl_handshake),
         Api::ApiVersions => serve!(api_versions),
         Api::CreateTopics => serve!(create_topics),
         Api::InitProducerId => serve!(init_producer_id),
         Api::OffsetForLeaderEpoch => serve!(offset_for_leader_epoch),
+        Api::SaslAuthenticate => serve!(sasl_authenticate),
     }
 }

@@ -14,6 +14,7 @@ use crate::wire::api::{sasl_authenticate, sasl_handshake};
 use crate::wire::api_key::ApiKey;
 use crate::wire::error_code::ErrorCode;
 use crate::wire::message::Request;
+use crate::wire::sasl::Mechanism;
 use crate::wire::versions::{UnsupportedVersion, ours};
 
 /// Most tokens we send in one exchange (S9).
@@ -31,14 +32,17 @@ impl Connection {
     }
 
     fn send_handshake(&mut self, at: At) {
-        let mechanism = self
-            .settings
-            .security
-            .sasl
-            .as_deref()
-            .unwrap_or_default()
-            .to_owned();
+        let security = self.settings.security;
+        let Some(mechanism) = security.sasl else {
+            return self.distrust("no SASL mechanism is set".to_owned(), at);
+        };
+        // Configuration refuses it too; a password must not depend on one check (S8).
+        if mechanism == Mechanism::Plain && !security.tls && !security.plain_in_clear {
+            return self.distrust("PLAIN without TLS would show the password".to_owned(), at);
+        }
         self.exchange_began = at.now;
+        self.refused = None;
+        let mechanism = mechanism.name().to_owned();
         let request = Request::SaslHandshake(sasl_handshake::Request { mechanism });
         self.send_setup(ours(ApiKey::SaslHandshake).max, &request, at);
     }
@@ -119,7 +123,7 @@ impl Connection {
         };
         match step {
             SaslStep::Failed(why) => self.distrust(why, at),
-            SaslStep::Token(_) | SaslStep::Done if awaiting_broker => {
+            SaslStep::Token(_) | SaslStep::Refused { .. } | SaslStep::Done if awaiting_broker => {
                 self.distrust("mechanism stepped out of turn".to_owned(), at);
             }
             SaslStep::Token(_) if *round > ROUNDS_MAX => {
@@ -130,6 +134,11 @@ impl Connection {
             }
             SaslStep::Token(token) => {
                 *round += 1;
+                self.send_token(token, at);
+            }
+            SaslStep::Refused { token, why } => {
+                *round = round.saturating_add(1);
+                self.refused = Some(why);
                 self.send_token(token, at);
             }
             SaslStep::Done if *round == 1 => {
@@ -159,6 +168,9 @@ impl Connection {
             Ok(response) => response,
             Err(error) => return self.distrust(error.to_string(), at),
         };
+        if let Some(why) = self.refused.take() {
+            return self.distrust(why, at);
+        }
         if response.error.is_err() {
             let why = response
                 .message
@@ -206,8 +218,18 @@ impl Connection {
         let margin = MARGIN.max(took.saturating_mul(3));
         let share = lifetime.mul_f64(at.draw.split().uniform(0.80, 0.92));
         let due = share.min(lifetime.saturating_sub(margin)).max(MARGIN);
+        // A twin needs some time of its own before the session ends.
+        let late = lifetime.saturating_sub(margin / 2).max(due);
         self.set(Timer::Reauth, at.now + due);
-        self.set(Timer::Expiry, at.now + lifetime.max(due));
+        self.set(Timer::Expiry, at.now + late);
+    }
+
+    /// Newer credentials are there. A broker whose sessions do not end knows no renewal, either.
+    pub(super) fn on_renew(&mut self, at: At) {
+        if matches!(self.state, State::Ready { .. }) && self.lifetime.is_some() {
+            self.clear(&[Timer::Reauth]);
+            self.begin_reauth(at);
+        }
     }
 
     /// The session must be renewed: what is in flight drains first.

@@ -1,9 +1,11 @@
 //! What happens to a connection.
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
 
+use super::link::Carried;
 use crate::ids::Moment;
 use crate::wire::frame::FrameError;
 use crate::wire::message::Request;
@@ -34,14 +36,16 @@ pub enum DrainReason {
 pub enum TlsFailure {
     /// A certificate was refused, by us or by the broker.
     Trust(String),
-    /// The peer did not answer in TLS.
+    /// The peer answered in something else than TLS.
     NotTls,
+    /// The peer closed without a word, as plaintext listeners do, and brokers that shut down.
+    HungUp(String),
     /// The connection was lost.
     Lost(String),
 }
 
 /// One input of [`Connection::handle`](super::Connection::handle).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq)]
 pub enum Input {
     /// Somebody wants an answer.
     Request {
@@ -106,6 +110,11 @@ pub enum Input {
         /// What the system said.
         reason: String,
     },
+    /// A request that another connection gave back
+    /// ([`Output::Returned`](super::Output::Returned)): it keeps its deadline.
+    Adopt(Carried),
+    /// Newer credentials are there: renew the session, if the broker lets it end at all.
+    Renew,
     /// Another connection of the same broker was throttled (KIP-219).
     Mute {
         /// Until when.
@@ -130,10 +139,39 @@ impl Input {
             | Self::Lost { socket, .. } => Some(*socket),
             Self::Request { .. }
             | Self::Open
+            | Self::Adopt(_)
+            | Self::Renew
             | Self::Resolved(_)
             | Self::Mute { .. }
             | Self::Drain(_)
             | Self::Tick => None,
+        }
+    }
+}
+
+/// Frames are told by their length: some carry secrets.
+impl fmt::Debug for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Request { token, request } => write!(f, "Request({token:?}, {request:?})"),
+            Self::Open => f.write_str("Open"),
+            Self::Adopt(carried) => write!(f, "Adopt({carried:?})"),
+            Self::Renew => f.write_str("Renew"),
+            Self::Resolved(result) => write!(f, "Resolved({result:?})"),
+            Self::Dialed { socket, result } => write!(f, "Dialed({socket:?}, {result:?})"),
+            Self::Tls { socket, result } => write!(f, "Tls({socket:?}, {result:?})"),
+            Self::Sasl { socket, step } => write!(f, "Sasl({socket:?}, {step:?})"),
+            Self::Frame { socket, frame } => write!(f, "Frame({socket:?}, {} bytes)", frame.len()),
+            Self::Broken { socket, error } => write!(f, "Broken({socket:?}, {error:?})"),
+            Self::Written { socket, bytes } => write!(f, "Written({socket:?}, {bytes})"),
+            Self::Lost {
+                socket,
+                written,
+                reason,
+            } => write!(f, "Lost({socket:?}, {written}, {reason:?})"),
+            Self::Mute { until } => write!(f, "Mute({until:?})"),
+            Self::Drain(reason) => write!(f, "Drain({reason:?})"),
+            Self::Tick => f.write_str("Tick"),
         }
     }
 }
@@ -143,16 +181,25 @@ impl Input {
 pub enum SaslStep {
     /// Send this token.
     Token(Bytes),
+    /// The broker refused: send this last token, and whatever is answered, it is a failure (RFC
+    /// 7628).
+    Refused {
+        /// The token.
+        token: Bytes,
+        /// What the refusal says.
+        why: String,
+    },
     /// The broker's last token was right: done.
     Done,
     /// The broker's last token was wrong, or the credentials cannot be had.
     Failed(String),
 }
 
-impl std::fmt::Debug for SaslStep {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for SaslStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Token(_) => f.write_str("Token([redacted])"),
+            Self::Refused { why, .. } => f.debug_tuple("Refused").field(why).finish(),
             Self::Done => f.write_str("Done"),
             Self::Failed(reason) => f.debug_tuple("Failed").field(reason).finish(),
         }

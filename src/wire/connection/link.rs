@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use bytes::{BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::RequestHeader;
 use kafka_protocol::protocol::{Encodable, StrBytes};
+use zeroize::Zeroize as _;
 
 use super::input::{SocketId, Token};
 use crate::ids::Moment;
@@ -13,9 +14,21 @@ use crate::wire::api_key::ApiKey;
 use crate::wire::cursor::{Cursor, Read};
 use crate::wire::error::EncodeError;
 use crate::wire::message::Request;
+use crate::wire::sasl::wiped;
+
+/// A request that moves from one connection to another of the same broker.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Carried(pub(super) Pending);
+
+impl Carried {
+    /// The caller's name for the request.
+    pub const fn token(&self) -> Token {
+        self.0.token
+    }
+}
 
 /// A caller's request on its way.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(super) struct Pending {
     pub(super) token: Token,
     pub(super) request: Request,
@@ -151,7 +164,13 @@ pub(super) fn encode_frame(
         .with_request_api_version(version)
         .with_correlation_id(correlation)
         .with_client_id(Some(client_id.clone()));
-    let mut frame = BytesMut::with_capacity(FRAME_GUESS);
+    let secret = if let Request::SaslAuthenticate(request) = request {
+        request.token.len()
+    } else {
+        0
+    };
+    // Enough for a token at once: growing would leave a copy of it behind.
+    let mut frame = BytesMut::with_capacity(FRAME_GUESS + secret);
     frame.put_i32(0);
     header
         .encode(&mut frame, api.request_header(version))
@@ -161,6 +180,11 @@ pub(super) fn encode_frame(
         .map_err(|_| fail("frame above 2 GiB".to_owned()))?;
     if let Some(prefix) = frame.first_chunk_mut::<LENGTH>() {
         *prefix = length.to_be_bytes();
+    }
+    if secret > 0 {
+        let written = wiped(frame.to_vec());
+        frame.as_mut().zeroize();
+        return Ok(written);
     }
     Ok(frame.freeze())
 }

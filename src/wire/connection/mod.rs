@@ -34,6 +34,7 @@ use crate::wire::message::Request;
 use crate::wire::versions::VersionTable;
 
 pub use self::input::{DrainReason, Input, SaslStep, SocketId, TlsFailure, Token};
+pub use self::link::Carried;
 pub use self::output::{
     Challenge, Completion, Event, Outcome, Output, Reason, RequestError, RequestFailure,
 };
@@ -126,6 +127,8 @@ pub struct Connection {
     malformed_at: VecDeque<Moment>,
     exchange_began: Moment,
     lifetime: Option<Duration>,
+    /// Why the exchange that still runs has failed already.
+    refused: Option<String>,
     /// Somebody wants the connection open although no request waits.
     wanted: bool,
 }
@@ -159,6 +162,7 @@ impl Connection {
             malformed_at: VecDeque::new(),
             exchange_began: Moment::ZERO,
             lifetime: None,
+            refused: None,
             wanted: false,
         }
     }
@@ -175,6 +179,8 @@ impl Connection {
         match input {
             Input::Request { token, request } => self.on_request(token, request, at),
             Input::Open => self.on_open(at),
+            Input::Adopt(Carried(pending)) => self.take(pending, at),
+            Input::Renew => self.on_renew(at),
             Input::Resolved(result) => self.on_resolved(result, at),
             Input::Dialed { result, .. } => self.on_dialed(result, at),
             Input::Tls { result, .. } => self.on_tls(result, at),

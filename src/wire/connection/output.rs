@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::input::{DrainReason, SocketId, Token};
+use super::link::Carried;
 use super::state::StateName;
 use crate::ids::Moment;
 use crate::wire::api_key::ApiKey;
@@ -20,7 +21,7 @@ use crate::wire::versions::UnsupportedVersion;
 
 /// One output of [`Connection::poll_output`](super::Connection::poll_output), in the order to act
 /// on.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq)]
 pub enum Output {
     /// Resolve a name; answer with [`Input::Resolved`](super::Input::Resolved).
     Resolve {
@@ -74,11 +75,37 @@ pub enum Output {
         /// Until when.
         until: Moment,
     },
-    /// The session ends before its requests do: open a second connection of this class and drain
-    /// this one once that is ready.
+    /// The session ends before its requests do: open a second connection of this class, and drain
+    /// this one for [`CredentialsReplaced`](DrainReason::CredentialsReplaced) once that is ready.
     TwinWanted,
+    /// A request that this connection will not write any more and another one may: hand it
+    /// [`Input::Adopt`](super::Input::Adopt).
+    Returned(Carried),
     /// For logs, counters and health.
     Event(Event),
+}
+
+/// Frames are told by their length: some carry secrets.
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Resolve { host, port } => write!(f, "Resolve({host}:{port})"),
+            Self::Dial { socket, address } => write!(f, "Dial({socket:?}, {address})"),
+            Self::StartTls { socket, host } => write!(f, "StartTls({socket:?}, {host})"),
+            Self::Sasl { socket, challenge } => write!(f, "Sasl({socket:?}, {challenge:?})"),
+            Self::Write {
+                socket,
+                bytes,
+                tier,
+            } => write!(f, "Write({socket:?}, {} bytes, {tier:?})", bytes.len()),
+            Self::Close { socket } => write!(f, "Close({socket:?})"),
+            Self::Completed(completion) => f.debug_tuple("Completed").field(completion).finish(),
+            Self::Throttled { until } => write!(f, "Throttled({until:?})"),
+            Self::TwinWanted => f.write_str("TwinWanted"),
+            Self::Returned(carried) => write!(f, "Returned({carried:?})"),
+            Self::Event(event) => f.debug_tuple("Event").field(event).finish(),
+        }
+    }
 }
 
 /// A SASL token of the broker, kept out of logs.

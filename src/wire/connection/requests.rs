@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::input::{DrainReason, Token};
-use super::link::{Entry, Link, Pending, Reply};
+use super::link::{Carried, Entry, Link, Pending, Reply};
 use super::output::{Completion, Outcome, Output, RequestError, RequestFailure};
 use super::state::State;
 use super::{At, Connection, Reason};
@@ -42,6 +42,11 @@ impl Connection {
             deadline,
             retried: false,
         };
+        self.take(pending, at);
+    }
+
+    /// Queues a request, or refuses it where nothing is written any more.
+    pub(super) fn take(&mut self, pending: Pending, at: At) {
         match &self.state {
             State::Closed { reason } => {
                 let reason = reason.clone();
@@ -207,10 +212,19 @@ impl Connection {
             | State::Reauth { .. }
             | State::Backoff { .. } => {}
         }
+        // What takes over is ready by now, and what is in flight may take as long as it ever might.
+        let replaced = reason == DrainReason::CredentialsReplaced;
+        if replaced {
+            let queue = std::mem::take(&mut self.queue).into_iter();
+            self.outputs
+                .extend(queue.map(|pending| Output::Returned(Carried(pending))));
+        }
         self.refuse_queue(&RequestFailure::Moved(reason));
         self.clear_socket_timers();
         if self.callers_in_flight() {
-            self.set(super::Timer::Drain, now + self.settings.drain);
+            if !replaced {
+                self.set(super::Timer::Drain, now + self.settings.drain);
+            }
             self.go(State::Draining { reason }, Reason::Drain(reason));
         } else {
             self.close_for_good(reason);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::backoff::Backoff;
 use crate::ids::BrokerId;
+use crate::wire::sasl::Mechanism;
 
 /// Purpose of a connection (wire.md 5.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -58,12 +59,14 @@ pub struct Target {
 }
 
 /// How a connection is secured (`security.protocol`).
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Security {
     /// Whether to speak TLS.
     pub tls: bool,
     /// The SASL mechanism to authenticate with, if any.
-    pub sasl: Option<Arc<str>>,
+    pub sasl: Option<Mechanism>,
+    /// Whether PLAIN may do without TLS (`wire.sasl.plain.allow.cleartext`): false.
+    pub plain_in_clear: bool,
 }
 
 /// Numbers of a connection (wire.md 5.3, 15).

@@ -129,15 +129,26 @@ impl Connection {
         match result {
             Ok(client_auth) => self.ask_versions(Phase::Pre { client_auth }, at),
             Err(TlsFailure::Lost(why)) => self.next_address(rest, why, at),
+            Err(TlsFailure::HungUp(why)) if self.ever_ready => self.next_address(rest, why, at),
+            Err(TlsFailure::HungUp(why)) => {
+                self.hang_ups = self.hang_ups.saturating_add(1);
+                if self.hang_ups >= HANG_UPS {
+                    self.not_tls(at);
+                } else {
+                    self.next_address(rest, why, at);
+                }
+            }
             Err(TlsFailure::Trust(why)) => {
                 self.close();
                 self.back_off(Wait::Trust(why.clone()), Reason::Trust(why), at);
             }
-            Err(TlsFailure::NotTls) => {
-                self.close();
-                self.back_off(Wait::Mixup, Reason::Mixup(PortMixup::Plaintext), at);
-            }
+            Err(TlsFailure::NotTls) => self.not_tls(at),
         }
+    }
+
+    fn not_tls(&mut self, at: At) {
+        self.close();
+        self.back_off(Wait::Mixup, Reason::Mixup(PortMixup::Plaintext), at);
     }
 
     /// Begins an ApiVersions exchange with our highest version (KIP-511).

@@ -265,7 +265,10 @@ impl Net {
                 self.transition(wire, from, to, &reason);
             }
             Output::Event(_) => {}
-            Output::StartTls { .. } | Output::Sasl { .. } | Output::TwinWanted => {
+            Output::StartTls { .. }
+            | Output::Sasl { .. }
+            | Output::TwinWanted
+            | Output::Returned(_) => {
                 panic!("the embedded cluster has no security")
             }
         }

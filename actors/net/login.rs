@@ -1,0 +1,124 @@
+//! Who we are to the brokers: makes one exchange per authentication and keeps none.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+
+use super::tokens::{TokenProvider, Tokens};
+use crate::actors::clock::Clock;
+use crate::actors::spawn;
+use crate::config::Config;
+use crate::error::{Error, ErrorKind};
+use crate::wire::sasl::{
+    Bearer, Credentials, Derivation, Exchange, Mechanism, Nonce, SaltedPassword,
+};
+
+/// How connections authenticate.
+#[derive(Debug)]
+pub(crate) struct Login {
+    mechanism: Mechanism,
+    source: Source,
+    iterations_max: u32,
+}
+
+#[derive(Debug)]
+enum Source {
+    Password(Credentials),
+    Tokens(Arc<Tokens>),
+}
+
+impl Login {
+    /// The login that is configured, if one is; configuration has been checked.
+    ///
+    /// # Errors
+    ///
+    /// OAUTHBEARER without a provider of tokens.
+    pub(crate) fn of(
+        config: &Config,
+        provider: Option<Arc<dyn TokenProvider>>,
+        clock: Clock,
+    ) -> Result<Option<Self>, Error> {
+        let security = &config.security;
+        let Some(mechanism) = security.mechanism.filter(|_| security.protocol.sasl()) else {
+            return Ok(None);
+        };
+        let source = match (mechanism, provider) {
+            (Mechanism::OAuthBearer, Some(provider)) => {
+                Source::Tokens(Tokens::new(provider, security, clock))
+            }
+            (Mechanism::OAuthBearer, None) => {
+                return Err(Error::new(ErrorKind::Config, NO_PROVIDER));
+            }
+            (Mechanism::Plain | Mechanism::ScramSha256 | Mechanism::ScramSha512, _) => {
+                Source::Password(Credentials::Password {
+                    username: security.username.clone().unwrap_or_default(),
+                    password: security.password.clone().unwrap_or_default(),
+                })
+            }
+        };
+        Ok(Some(Self {
+            mechanism,
+            source,
+            iterations_max: security.iterations_max,
+        }))
+    }
+
+    /// The tokens, if that is what connections authenticate with.
+    pub(crate) fn tokens(&self) -> Option<&Arc<Tokens>> {
+        match &self.source {
+            Source::Tokens(tokens) => Some(tokens),
+            Source::Password(_) => None,
+        }
+    }
+
+    /// Begins one authentication. A token that must be fetched comes by `later`.
+    pub(crate) fn begin<F>(&self, later: F) -> Option<Result<Exchange, String>>
+    where
+        F: FnOnce(Result<Bearer, String>) + 'static,
+    {
+        match &self.source {
+            Source::Password(credentials) => Some(self.exchange(credentials)),
+            Source::Tokens(tokens) => {
+                let tokens = Arc::clone(tokens);
+                drop(spawn::local("token", async move {
+                    later(tokens.bearer().await);
+                }));
+                None
+            }
+        }
+    }
+
+    /// One authentication with these credentials.
+    pub(crate) fn exchange(&self, credentials: &Credentials) -> Result<Exchange, String> {
+        let mut bytes = [0; 24];
+        // Not the stream of samples that machines get: that one is no secret.
+        default_provider()
+            .secure_random
+            .fill(&mut bytes)
+            .map_err(|_| "the system has no randomness to give".to_owned())?;
+        let nonce = Nonce::new(bytes);
+        Exchange::new(self.mechanism, credentials, &nonce, self.iterations_max)
+    }
+}
+
+/// Hashes on a thread that may block, and hands the result to `done` on this one (S4).
+pub(crate) fn derive<F>(derivation: Derivation, done: F)
+where
+    F: FnOnce(SaltedPassword) + 'static,
+{
+    drop(spawn::local("derive", async move {
+        let Ok(_turn) = DERIVING.acquire().await else {
+            return;
+        };
+        if let Ok(salted) = tokio::task::spawn_blocking(move || derivation.run()).await {
+            done(salted);
+        }
+    }));
+}
+
+const NO_PROVIDER: &str = "`sasl.mechanism` OAUTHBEARER needs a token provider; give the fleet one \
+                           by `FleetBuilder::tokens`, or use another mechanism";
+/// Passwords hashed at a time in this process: a fleet that dials every broker at once leaves cores
+/// to the handlers.
+static DERIVING: Semaphore = Semaphore::const_new(4);

@@ -1,0 +1,174 @@
+//! Access tokens: one that is good is kept, and renewed before it ends.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::sync::{Mutex, Notify, watch};
+
+use super::transport::BoxFuture;
+use crate::actors::clock::Clock;
+use crate::actors::entropy::Entropy;
+use crate::actors::spawn;
+use crate::config::Security;
+use crate::ids::Moment;
+use crate::secret::Secret;
+use crate::wire::sasl::{Bearer, BearerError, Renewal};
+
+/// A token to authenticate with (`sasl.mechanism=OAUTHBEARER`).
+#[derive(Clone, Debug)]
+pub struct AccessToken {
+    bearer: Bearer,
+    lifetime: Duration,
+}
+
+impl AccessToken {
+    /// A token that is good for `lifetime` from now on.
+    ///
+    /// # Errors
+    ///
+    /// A token with characters outside those of RFC 6750.
+    pub fn new(token: Secret, lifetime: Duration) -> Result<Self, BearerError> {
+        let bearer = Bearer::new(token)?;
+        Ok(Self { bearer, lifetime })
+    }
+
+    /// Adds an extension that the broker expects beside the token (KIP-342).
+    ///
+    /// # Errors
+    ///
+    /// A name or value that the message cannot carry.
+    pub fn extension(self, name: &str, value: Secret) -> Result<Self, BearerError> {
+        let bearer = self.bearer.extension(name, value)?;
+        Ok(Self { bearer, ..self })
+    }
+}
+
+/// Where access tokens come from. Asked when there is none yet, and again before one ends
+/// (`sasl.login.refresh.*`); connections share what it answered.
+pub trait TokenProvider: Send + Sync + fmt::Debug + 'static {
+    /// A fresh token. An error keeps the last good one in use until it ends; its text is logged, so
+    /// it must not hold a secret.
+    fn token(&self) -> BoxFuture<Result<AccessToken, String>>;
+}
+
+/// The token in use.
+#[derive(Debug)]
+pub(crate) struct Tokens {
+    provider: Arc<dyn TokenProvider>,
+    renewal: Renewal,
+    clock: Clock,
+    held: Mutex<Option<Held>>,
+    /// Told when the first token has come.
+    first: Notify,
+    /// Counts the tokens that replaced one in use.
+    renewed: watch::Sender<u64>,
+}
+
+#[derive(Clone, Debug)]
+struct Held {
+    bearer: Bearer,
+    due: Moment,
+    ends: Moment,
+}
+
+impl Tokens {
+    pub(crate) fn new(
+        provider: Arc<dyn TokenProvider>,
+        security: &Security,
+        clock: Clock,
+    ) -> Arc<Self> {
+        let tokens = Arc::new(Self {
+            provider,
+            renewal: Renewal {
+                factor: security.refresh_factor.0,
+                jitter: security.refresh_jitter.0,
+                period_min: security.refresh_min.duration(),
+                buffer: security.refresh_buffer.duration(),
+            },
+            clock,
+            held: Mutex::new(None),
+            first: Notify::new(),
+            renewed: watch::Sender::new(0),
+        });
+        drop(spawn::local("tokens", renew_all(Arc::downgrade(&tokens))));
+        tokens
+    }
+
+    /// Counts up with every token that replaces one in use.
+    pub(crate) fn renewed(&self) -> watch::Receiver<u64> {
+        self.renewed.subscribe()
+    }
+
+    /// The token, if one is good; else a new one is asked for, once for all who wait.
+    pub(crate) async fn bearer(&self) -> Result<Bearer, String> {
+        let mut held = self.held.lock().await;
+        if let Some(good) = held.as_ref().filter(|held| self.clock.now() < held.ends) {
+            return Ok(good.bearer.clone());
+        }
+        let fresh = self.ask().await?;
+        let bearer = fresh.bearer.clone();
+        *held = Some(fresh);
+        self.first.notify_one();
+        Ok(bearer)
+    }
+
+    async fn ask(&self) -> Result<Held, String> {
+        let asked = self.provider.token();
+        let answer = tokio::time::timeout(PATIENCE, asked).await;
+        let token = answer.map_err(|_| "the token provider does not answer".to_owned())?;
+        let token = token.map_err(|error| format!("no token: {error}"))?;
+        let now = self.clock.now();
+        let draw = Entropy::from_system().draw();
+        Ok(Held {
+            due: now + self.renewal.after(token.lifetime, draw),
+            ends: now + token.lifetime,
+            bearer: token.bearer,
+        })
+    }
+
+    /// When the token in use is to be renewed.
+    async fn due(&self) -> Option<Moment> {
+        self.held.lock().await.as_ref().map(|held| held.due)
+    }
+
+    /// Asks for the next token. The lock is free meanwhile: the last one serves.
+    async fn renew(&self) {
+        match self.ask().await {
+            Ok(fresh) => {
+                *self.held.lock().await = Some(fresh);
+                self.renewed.send_modify(|count| *count += 1);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the last token serves until it ends");
+                if let Some(held) = self.held.lock().await.as_mut() {
+                    held.due = self.clock.now() + RETRY;
+                }
+            }
+        }
+    }
+}
+
+/// Renews the token as it ages, until nobody holds it any more.
+async fn renew_all(tokens: Weak<Tokens>) {
+    loop {
+        let Some(held) = tokens.upgrade() else { return };
+        let Some(due) = held.due().await else {
+            // Not for ever: whoever would be waited for may be gone.
+            drop(tokio::time::timeout(RETRY, held.first.notified()).await);
+            continue;
+        };
+        let wait = due.since(held.clock.now()).min(RETRY);
+        if wait.is_zero() {
+            held.renew().await;
+            continue;
+        }
+        drop(held);
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// How long a provider may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Pause after a renewal that failed, and how often the end of everything is noticed.
+const RETRY: Duration = Duration::from_secs(10);
