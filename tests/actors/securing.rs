@@ -198,7 +198,7 @@ fn a_token_is_renewed_before_it_ends_and_a_failed_renewal_keeps_the_last() {
             1,
             "one for all connections"
         );
-        pass_by(Duration::from_secs(600)).await;
+        pass_by(Duration::from_secs(450)).await;
         assert_eq!(mint.given.load(Ordering::Relaxed), 2, "renewed once by now");
         mint.failing.store(true, Ordering::Relaxed);
         stage.cluster().with(|cluster| {
