@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use libtest_mimic::Trial;
 use nearside::cli::kafka::{Cluster, ProduceLoad};
-use nearside::prelude::*;
 
 use crate::groups::committed;
 use crate::lab::{Lab, Outcome as Verdict, trials};
@@ -62,12 +61,7 @@ fn moved_leaders_lose_nothing_and_reset_nothing(cluster: &mut Cluster) -> Verdic
     producer.wait()?;
     team.wait_handled(RECORDS)?;
     team.journal.judge(RECORDS)?;
-    for (rack, event) in team.events() {
-        // Without a commit the policy gives the first position; that is no reset.
-        let reset = matches!(event, Event::PositionReset { from: Some(_), .. });
-        let truncated = matches!(event, Event::Truncated { .. });
-        assert!(!reset && !truncated, "{rack}: {event:?}");
-    }
+    team.assert_no_position_was_reset();
     team.dissolve()
 }
 

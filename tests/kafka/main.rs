@@ -20,6 +20,7 @@ mod lab;
 mod proxies;
 mod reader;
 mod team;
+mod versions;
 mod wire;
 
 use std::process::ExitCode;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         wire::trials(&lab),
         fleets::trials(&lab),
         failures::trials(&lab),
+        versions::trials(&lab),
         chaos::trials(&lab),
     ]
     .into_iter()

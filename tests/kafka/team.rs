@@ -198,6 +198,16 @@ impl Team {
         self.members.iter().flat_map(of).collect()
     }
 
+    /// No offset reset policy and no truncation moved a position.
+    pub(crate) fn assert_no_position_was_reset(&self) {
+        for (rack, event) in self.events() {
+            // Without a commit the policy gives the first position; that is no reset.
+            let reset = matches!(event, Event::PositionReset { from: Some(_), .. });
+            let truncated = matches!(event, Event::Truncated { .. });
+            assert!(!reset && !truncated, "{rack}: {event:?}");
+        }
+    }
+
     /// One line about every member, for failure messages.
     fn sketch(&self) -> String {
         let mut text = String::new();
