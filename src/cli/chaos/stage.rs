@@ -267,8 +267,8 @@ pub(super) fn say(out: &mut (dyn Write + Send), text: &str) {
     drop(writeln!(out, "{text}").and_then(|()| out.flush()));
 }
 
-/// What a dead leader may cost once its election is through.
-const LEADER_LIMIT: Duration = Duration::from_secs(5);
+/// What a leader that is gone may cost once its election is through, moved or dead.
+pub(super) const LEADER_LIMIT: Duration = Duration::from_secs(5);
 const WARM_UP: Duration = Duration::from_secs(10);
 const START_LIMIT: Duration = Duration::from_secs(60);
 const ELECTION_LIMIT: Duration = Duration::from_secs(60);

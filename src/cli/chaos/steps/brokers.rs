@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cli::chaos::stage::{Picture, RACKS, Stage, TOPIC};
+use crate::cli::chaos::stage::{LEADER_LIMIT, Picture, RACKS, Stage, TOPIC};
 use crate::cli::chaos::step::{Promise, Step};
 use crate::cli::kafka::KafkaError;
 
@@ -43,7 +43,7 @@ pub(super) fn rolling_restart(stage: &mut Stage<'_>) -> Result<(), KafkaError> {
         let followed = before.followed(broker);
         step.promise(Promise::new(FOLLOWED, followed, down, FOLLOWER_LIMIT));
         let led = before.led(broker);
-        let promise = Promise::new("led by it", led, down, FOLLOWER_LIMIT);
+        let promise = Promise::new("led by it", led, down, LEADER_LIMIT);
         step.promise(promise.under_new_leader());
         stage.cluster.restart(broker)?;
         step.healed = stage.book.now();

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::brokers::{FOLLOWED, FOLLOWER_LIMIT};
-use crate::cli::chaos::stage::{Stage, TOPIC};
+use super::brokers::FOLLOWED;
+use crate::cli::chaos::stage::{LEADER_LIMIT, Stage, TOPIC};
 use crate::cli::chaos::step::Promise;
 use crate::cli::kafka::KafkaError;
 
@@ -24,7 +24,7 @@ pub(super) fn moves(stage: &mut Stage<'_>) -> Result<(), KafkaError> {
         what: "moved",
         partitions: since.keys().copied().collect(),
         since,
-        within: FOLLOWER_LIMIT,
+        within: LEADER_LIMIT,
         under_new_leader: true,
     });
     step.healed = stage.book.now();
@@ -48,7 +48,7 @@ pub(super) fn preferred_election(stage: &mut Stage<'_>) -> Result<(), KafkaError
         .into_iter()
         .filter_map(|it| usize::try_from(it).ok())
         .collect();
-    let promise = Promise::new("moved", moved, step.healed, FOLLOWER_LIMIT);
+    let promise = Promise::new("moved", moved, step.healed, LEADER_LIMIT);
     step.promise(promise.under_new_leader());
     stage.finish(step)
 }
@@ -89,11 +89,7 @@ pub(super) fn reassignment(stage: &mut Stage<'_>) -> Result<(), KafkaError> {
             view.replicas.len() == 3 && view.isr.len() == 3
         })?;
     step.healed = stage.book.now();
-    step.promise(Promise::new(
-        FOLLOWED,
-        concerned,
-        step.fault,
-        FOLLOWER_LIMIT,
-    ));
+    // Every one of them gets a new leader epoch besides.
+    step.promise(Promise::new(FOLLOWED, concerned, step.fault, LEADER_LIMIT));
     stage.finish(step)
 }
