@@ -3,18 +3,19 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use dashmap::DashMap;
 use tokio::sync::broadcast;
 
 use super::clock::unix_ms;
 use super::status::{PartitionStatus, Told};
+use crate::budget::Budget;
 use crate::cluster::Endpoint;
 use crate::error::{Error, ErrorKind};
 use crate::fleet::{
-    DiagnosticReport, Event, FetchedBytes, FleetReport, LaneName, NumberedEvent, PartitionReport,
-    Totals, Unfinished, Zone,
+    BudgetReport, DiagnosticReport, Event, FetchedBytes, FleetReport, LaneName, NumberedEvent,
+    PartitionReport, Totals, Unfinished, Zone,
 };
 use crate::ids::{BrokerId, Generation, MemberId, Offset, TopicPartition};
 use crate::routing::diagnostics::BrokerSeen;
@@ -32,6 +33,8 @@ pub(crate) struct Telemetry {
     /// Attempts by outcome, records handled, commits.
     pub(crate) counts: Counts,
     events: EventLog,
+    /// What the links share; set when they are made.
+    budget: OnceLock<Budget>,
     state: Mutex<State>,
 }
 
@@ -81,6 +84,7 @@ impl Telemetry {
             hints: AtomicU64::new(0),
             counts: Counts::default(),
             events: EventLog::new(),
+            budget: OnceLock::new(),
             state: Mutex::default(),
         })
     }
@@ -113,9 +117,27 @@ impl Telemetry {
             member,
             partitions,
             fetched: fetched.collect(),
+            budget: self.budget(),
             diagnostics,
             totals: self.counts.totals(),
         }
+    }
+
+    /// The links of the fleet share this budget.
+    pub(crate) fn set_budget(&self, budget: &Budget) {
+        #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+        let limit = budget.limit() as f64;
+        metrics::gauge!("nearside_budget_bytes", "state" => "limit").set(limit);
+        // Set once, by the wiring of the fleet.
+        drop(self.budget.set(budget.clone()));
+    }
+
+    fn budget(&self) -> BudgetReport {
+        let budget = self.budget.get();
+        budget.map_or_else(BudgetReport::default, |budget| BudgetReport {
+            limit: budget.limit(),
+            charged: budget.charged(),
+        })
     }
 
     /// A partition is no longer assigned.

@@ -64,6 +64,7 @@
 
 pub mod assign;
 pub mod backoff;
+pub mod budget;
 pub mod cluster;
 pub mod config;
 #[cfg(feature = "embedded")]

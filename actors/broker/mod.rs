@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use dashmap::DashSet;
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub(crate) use links::Links;
 pub(crate) use messages::{Answer, Exchange, LinkLot};
@@ -29,6 +29,7 @@ use super::metadata::Need;
 use super::net::{Alarm, IoInput, Net, Port, PortId};
 use super::supervise::{DeathWatch, Watched, guarded, on_purpose};
 use super::telemetry::Telemetry;
+use crate::budget::Budget;
 use crate::cluster::{Endpoint, LinkState, Target};
 use crate::fleet::Zone;
 use crate::ids::{BrokerId, Moment, Rack, TopicPartition};
@@ -56,6 +57,9 @@ pub(crate) struct BrokerLink {
     net: Net,
     io: UnboundedSender<IoInput>,
     entropy: Entropy,
+    budget: Budget,
+    /// Reaches this link from whatever thread gives bytes back; one wake per waiting lane.
+    budget_wakes: UnboundedSender<BudgetWake>,
     threads: Threads,
     /// Peers whose control connection is Ready, shared by the fleet.
     ready: Arc<DashSet<Target>>,
@@ -89,10 +93,11 @@ pub(crate) struct LinkParts {
 impl BrokerLink {
     /// A link without a connection.
     pub(crate) fn build(parts: LinkParts, ctx: &mut Context<Self>) -> Self {
-        let (io, inputs) = tokio::sync::mpsc::unbounded_channel();
-        ctx.add_stream(futures::stream::unfold(inputs, |mut inputs| async move {
-            inputs.recv().await.map(|input| (input, inputs))
-        }));
+        let (io, inputs) = unbounded_channel();
+        ctx.add_stream(received(inputs));
+        let (budget_wakes, wakes) = unbounded_channel();
+        ctx.add_stream(received(wakes));
+        let budget = parts.settings.budget.clone();
         let machine = match parts.target {
             Target::Broker(id) => Some(broker::Broker::new(id, parts.settings)),
             Target::Bootstrap(_) => None,
@@ -115,6 +120,8 @@ impl BrokerLink {
             net: parts.net,
             io,
             entropy: Entropy::from_system(),
+            budget,
+            budget_wakes,
             threads: Threads::new(&parts.directory),
             ready: Arc::clone(&parts.directory.ready),
             to_routes: Vec::new(),
@@ -244,6 +251,27 @@ impl StreamHandler<IoInput> for BrokerLink {
 
     // The link holds a sender itself; the stream ends with it.
     fn finished(&mut self, _: &mut Self::Context) {}
+}
+
+/// The byte budget has room again for a lane that waits.
+struct BudgetWake(routing::Class);
+
+impl StreamHandler<BudgetWake> for BrokerLink {
+    fn handle(&mut self, BudgetWake(class): BudgetWake, ctx: &mut Self::Context) {
+        guarded(self, ctx, |link, ctx| {
+            link.feed(broker::Input::Budget(class));
+            link.settle(ctx);
+        });
+    }
+
+    // The link holds a sender itself; the stream ends with it.
+    fn finished(&mut self, _: &mut Self::Context) {}
+}
+
+fn received<T>(receiver: UnboundedReceiver<T>) -> impl Stream<Item = T> {
+    futures::stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.map(|item| (item, receiver))
+    })
 }
 
 impl Watched for BrokerLink {

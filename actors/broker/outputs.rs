@@ -1,7 +1,7 @@
 //! Carries out what the broker machine decided.
 
 use super::exchange::Waiting;
-use super::{BrokerLink, broker};
+use super::{BrokerLink, BudgetWake, broker};
 use crate::actors::metadata::Need;
 use crate::actors::partition::{BrokerNews, Lot};
 use crate::fleet::{Event, LaneName};
@@ -36,6 +36,7 @@ impl BrokerLink {
             Ok(_) | Err(_) => broker::Input::Failed { ticket },
         };
         self.feed(input);
+        self.note_budget();
     }
 
     fn carry_out(&mut self, output: broker::Output) {
@@ -51,6 +52,7 @@ impl BrokerLink {
             }
             Output::Hangup(class) => self.hang_up(wire_class(class)),
             Output::Dial(class) => self.dial(wire_class(class)),
+            Output::AwaitBudget { class, bytes } => self.await_budget(class, bytes),
             Output::Row { .. }
             | Output::Drained { .. }
             | Output::ProbeRow { .. }
@@ -95,6 +97,24 @@ impl BrokerLink {
             }
             Output::Count(count) => self.count(count),
         }
+    }
+
+    fn await_budget(&self, class: routing::Class, bytes: usize) {
+        let (wakes, clock) = (self.budget_wakes.clone(), self.net.clock);
+        let since = clock.now();
+        self.budget.when_free(bytes, move || {
+            let waited = clock.now().since(since);
+            metrics::histogram!("nearside_budget_wait_seconds").record(waited);
+            // A link that is gone wants no bytes.
+            drop(wakes.send(BudgetWake(class)));
+        });
+    }
+
+    /// What the byte budget holds, as the latest Fetch left it.
+    fn note_budget(&self) {
+        #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+        let charged = self.budget.charged() as f64;
+        metrics::gauge!("nearside_budget_bytes", "state" => "charged").set(charged);
     }
 
     fn note_breaker(&self, breaker: routing::Breaker) {

@@ -96,14 +96,16 @@ impl Wiring {
                 fleet::core_actor_died(death, &watcher);
             }
         });
+        let settings = Arc::new(routing::broker::Settings {
+            // Until the link is told its share of the budget.
+            probe_per_second: 0.0,
+            ..config.broker_settings()
+        });
+        telemetry.set_budget(&settings.budget);
         let links = Arc::new(Links {
             directory: Arc::new(Directory::new(placement)),
             net: Net::new(&config, blueprint.transport, blueprint.tokens)?,
-            settings: Arc::new(routing::broker::Settings {
-                // Until the link is told its share of the budget.
-                probe_per_second: 0.0,
-                ..config.broker_settings()
-            }),
+            settings,
             client_rack: config.connection.rack.clone(),
             telemetry: Arc::clone(&telemetry),
             deaths: link_deaths_tx,

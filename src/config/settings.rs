@@ -10,6 +10,7 @@ use super::connection::{ClusterChange, HintEndpoints, Recovery};
 use super::lint::share_of;
 use super::{Acks, AssignmentRack, Compression, Config};
 use crate::backoff::Backoff;
+use crate::budget::Budget;
 use crate::ids::{GroupId, Rack};
 use crate::records::{self, ReadSettings};
 use crate::routing::{CooldownBases, FollowHints};
@@ -95,6 +96,13 @@ impl Config {
         usize::try_from(cap).unwrap_or(usize::MAX)
     }
 
+    /// Fetched bytes that may be held at a time: the memory budget without the inflation share.
+    fn fetched_bytes_max(&self) -> usize {
+        let inflation = share_of(self.fetch.budget, self.wire.inflate_share);
+        let bytes = self.fetch.budget.saturating_sub(inflation);
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
     /// How record sets are read.
     pub fn read_settings(&self) -> ReadSettings {
         ReadSettings {
@@ -177,6 +185,7 @@ impl Config {
             max_wait: self.fetch.max_wait,
             min_bytes: signed(self.fetch.min_bytes),
             max_bytes: signed(self.fetch.max_bytes),
+            budget: Budget::new(self.fetched_bytes_max()),
             hedge: routes.hedge,
             refuge: routes.refuge_after,
             session_retry: self.metadata.session_retry,
@@ -377,7 +386,10 @@ mod tests {
         assert_eq!(config.route_settings(), routing::Settings::default());
         assert_eq!(
             config.broker_settings(),
-            routing::broker::Settings::default()
+            routing::broker::Settings {
+                budget: Budget::new(192 << 20),
+                ..routing::broker::Settings::default()
+            }
         );
         assert_eq!(config.group_settings("g"), group::Settings::new("g"));
         assert_eq!(

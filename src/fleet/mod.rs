@@ -13,7 +13,8 @@ pub use builder::{Absent, Fleet, FleetBuilder, Present, StartAt};
 pub use event::{Event, NumberedEvent, RouteChange, RouteEnd, RouteLease};
 pub use handle::FleetHandle;
 pub use report::{
-    DiagnosticReport, FetchedBytes, FleetReport, LaneName, PartitionReport, Totals, Zone,
+    BudgetReport, DiagnosticReport, FetchedBytes, FleetReport, LaneName, PartitionReport, Totals,
+    Zone,
 };
 pub use stop::{StopReason, Stopped, Unfinished};
 #[doc(hidden)]

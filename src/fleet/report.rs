@@ -17,10 +17,21 @@ pub struct FleetReport {
     pub partitions: Vec<PartitionReport>,
     /// Record-set bytes received, by broker, zone and lane.
     pub fetched: Vec<FetchedBytes>,
+    /// Fetched bytes asked for, on their way, queued or in hand.
+    pub budget: BudgetReport,
     /// What is wrong with the set-up as a whole, by name.
     pub diagnostics: Vec<DiagnosticReport>,
     /// Totals since the start.
     pub totals: Totals,
+}
+
+/// The part of `memory.budget.bytes` that fetching may use (wire.md 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+pub struct BudgetReport {
+    /// Bytes that may be held at a time.
+    pub limit: usize,
+    /// Bytes held; above the limit by one answer at most.
+    pub charged: usize,
 }
 
 /// Something about the set-up that an operator would want to know (routing.md 18).

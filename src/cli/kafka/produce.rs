@@ -128,13 +128,13 @@ impl Producing {
     }
 }
 
-/// The count in the last line of its kind: the earlier ones tell of some seconds each.
+/// The count of the closing line: others of its kind tell of some seconds each.
 fn acknowledged(output: &str) -> Option<u64> {
     let counts = output.lines().filter_map(|line| {
         let (count, _) = line.split_once(" records sent")?;
         count.trim().parse().ok()
     });
-    counts.last()
+    counts.max()
 }
 
 impl Drop for Producing {

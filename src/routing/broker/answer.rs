@@ -68,12 +68,13 @@ impl Broker {
         let mut bytes = 0_usize;
         let throttled = !response.throttle.is_zero();
         let total: usize = response.rows().map(|row| row.records.len()).sum();
-        let full = i32::try_from(total).unwrap_or(i32::MAX) >= self.settings.max_bytes;
+        let settled = self.fetch_lane(class).settle(total);
+        let full = settled.as_ref().is_some_and(|it| total >= it.granted);
         let now = self.now();
         if !throttled && !full && self.fetch_lane(class).tells_answer(now) {
             self.emit(Output::Answered(class));
         }
-        for row in response.rows() {
+        for mut row in response.rows() {
             bytes += row.records.len();
             let Some(topic) = self.fetch_lane(class).members.name(&row.topic) else {
                 unasked = true;
@@ -91,6 +92,9 @@ impl Broker {
                     confused |= row.error == ErrorCode::INCONSISTENT_TOPIC_ID;
                     hints.extend(leadership(&partition, stamp.topic, &row));
                     let inconclusive = throttled || full;
+                    if filled && let Some(settled) = &settled {
+                        row.records = settled.permit.hold(row.records);
+                    }
                     self.emit(Output::Row {
                         partition,
                         stamp,

@@ -106,6 +106,8 @@ pub enum Input {
     Muted(Moment),
     /// This link's share of the client's probe budget (routing.md 8.2).
     ProbeShare(ProbeShare),
+    /// The byte budget has more for the lane that waits for it.
+    Budget(Class),
     /// Reading ends: say good-bye to the sessions (metadata.md 12).
     Close,
     /// A deadline passed.

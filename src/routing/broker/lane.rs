@@ -1,5 +1,6 @@
 //! One lane towards one broker: members, session, and the one Fetch in flight.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::members::{Claim, Members};
@@ -7,6 +8,7 @@ use super::output::Ticket;
 use super::session::{Form, Outcome, Session};
 use super::settings::Settings;
 use super::vigil::Vigil;
+use crate::budget::{Permit, Seat};
 use crate::ids::{Moment, TopicPartition};
 use crate::routing::facts::Class;
 use crate::routing::output::Demand;
@@ -15,11 +17,19 @@ use crate::wire::ErrorCode;
 use crate::wire::api::fetch::{Request, Response};
 
 /// The Fetch in flight.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Flight {
     ticket: Ticket,
     form: Form,
     deadline: Moment,
+    permit: Arc<Permit>,
+}
+
+/// The permit of an answer.
+pub(super) struct Settled {
+    pub(super) permit: Arc<Permit>,
+    /// What had been granted for it.
+    pub(super) granted: usize,
 }
 
 /// How an answered Fetch is to be read.
@@ -43,6 +53,12 @@ pub(super) struct FetchLane {
     by_name: bool,
     session: Session,
     flight: Option<Flight>,
+    /// Its part of the byte budget, while there is something to fetch.
+    seat: Option<Arc<Seat>>,
+    /// The budget had too little for the next Fetch, and has not had more since.
+    awaits_budget: bool,
+    /// What for, until the host is told.
+    wanted_bytes: Option<usize>,
     hold_until: Option<Moment>,
     not_before: Option<Moment>,
     idle_since: Option<Moment>,
@@ -60,6 +76,9 @@ impl FetchLane {
             by_name: false,
             session: Session::new(settings.session_retry),
             flight: None,
+            seat: None,
+            awaits_budget: false,
+            wanted_bytes: None,
             hold_until: None,
             not_before: None,
             idle_since: None,
@@ -87,19 +106,19 @@ impl FetchLane {
     }
 
     pub(super) fn want(&mut self, partition: &TopicPartition, demand: Demand, next: Ticket) {
-        let flight = self.flight.map(|flight| flight.ticket);
+        let flight = self.flying();
         let serial = self.session.serial();
         self.members.want(partition, demand, flight, next, serial);
     }
 
     pub(super) fn withdraw(&mut self, partition: &TopicPartition) {
-        let flight = self.flight.map(|flight| flight.ticket);
+        let flight = self.flying();
         self.members.take_back(partition, flight, false);
     }
 
     /// The stamp drained at once, if nothing of the partition is in flight.
     pub(super) fn drain(&mut self, partition: &TopicPartition) -> Option<Stamp> {
-        let flight = self.flight.map(|flight| flight.ticket);
+        let flight = self.flying();
         self.members.drain(partition, flight)
     }
 
@@ -112,6 +131,10 @@ impl FetchLane {
         self.flight.is_some()
     }
 
+    fn flying(&self) -> Option<Ticket> {
+        self.flight.as_ref().map(|flight| flight.ticket)
+    }
+
     /// The next request, if one is due: demand stands, none is in flight, and those whose rows went
     /// out last have wanted again, withdrawn, or had their time.
     pub(super) fn next_request(
@@ -122,9 +145,13 @@ impl FetchLane {
     ) -> Option<Request> {
         let held = self.members.is_owed() && self.hold_until.is_some_and(|until| now < until);
         let waiting = self.not_before.is_some_and(|moment| now < moment);
+        if self.flight.is_none() && !self.has_work() {
+            self.seat = None;
+        }
         if self.flight.is_some() || !self.has_work() || held || waiting {
             return None;
         }
+        let permit = self.permit(settings)?;
         self.hold_until = None;
         self.not_before = None;
         self.idle_since = None;
@@ -139,10 +166,12 @@ impl FetchLane {
             false => self.members.changes(serial),
         };
         let deadline = now + settings.max_wait + settings.fetch_timeout;
+        let max_bytes = i32::try_from(permit.bytes()).unwrap_or(settings.max_bytes);
         self.flight = Some(Flight {
             ticket,
             form,
             deadline,
+            permit: Arc::new(permit),
         });
         self.vigil.sent(settings, now);
         Some(Request {
@@ -154,9 +183,44 @@ impl FetchLane {
             isolation: settings.isolation,
             max_wait: settings.max_wait,
             min_bytes: settings.min_bytes,
-            max_bytes: settings.max_bytes,
+            max_bytes,
             version_limit: self.version_limit(),
         })
+    }
+
+    /// The right to be answered: for what all demands may bring, as far as one request may.
+    fn permit(&mut self, settings: &Settings) -> Option<Permit> {
+        if self.awaits_budget {
+            return None;
+        }
+        let budget = &settings.budget;
+        self.seat.get_or_insert_with(|| Arc::new(budget.seat()));
+        let most = usize::try_from(settings.max_bytes).unwrap_or(0);
+        let want = self.members.bytes().min(most);
+        let permit = budget.take(want);
+        if permit.is_none() {
+            self.awaits_budget = true;
+            self.wanted_bytes = Some(want);
+        }
+        permit
+    }
+
+    /// What the host is to wait for, if the budget had too little.
+    pub(super) fn take_wanted_bytes(&mut self) -> Option<usize> {
+        self.wanted_bytes.take()
+    }
+
+    /// The budget has more.
+    pub(super) fn on_budget(&mut self) {
+        self.awaits_budget = false;
+    }
+
+    /// The permit of the Fetch in flight, settled to the bytes that came.
+    pub(super) fn settle(&self, bytes: usize) -> Option<Settled> {
+        let permit = Arc::clone(&self.flight.as_ref()?.permit);
+        let granted = permit.bytes();
+        permit.settle(bytes);
+        Some(Settled { permit, granted })
     }
 
     /// The good-bye of an unused session.
@@ -180,17 +244,21 @@ impl FetchLane {
     /// Judges an answer. Rows, if they count, are to be claimed before
     /// [`close_flight`](Self::close_flight).
     pub(super) fn answered(&mut self, ticket: Ticket, response: &Response, now: Moment) -> Landing {
-        let Some(flight) = self.flight.filter(|flight| flight.ticket == ticket) else {
+        let flight = self.flight.as_ref();
+        let Some(form) = flight
+            .filter(|flight| flight.ticket == ticket)
+            .map(|flight| flight.form)
+        else {
             return Landing::Unknown;
         };
         let silent = response.row_count() == 0 && !response.throttle.is_zero();
-        if flight.form.full && flight.form.epoch == 0 && silent && response.error.0 == 0 {
+        if form.full && form.epoch == 0 && silent && response.error.0 == 0 {
             self.session.create_again();
             return Landing::Nothing("throttled");
         }
         match self
             .session
-            .answered(flight.form, response.error, response.session_id, now)
+            .answered(form, response.error, response.session_id, now)
         {
             Outcome::Good => Landing::Rows,
             Outcome::Restart(cause) => {
@@ -273,7 +341,7 @@ impl FetchLane {
 
     /// Whether the Fetch in flight is this one.
     pub(super) fn flies(&self, ticket: Ticket) -> bool {
-        self.flight.is_some_and(|flight| flight.ticket == ticket)
+        self.flying() == Some(ticket)
     }
 
     /// The mute moves the deadline of the Fetch in flight, and what else would be done meanwhile.
@@ -294,7 +362,8 @@ impl FetchLane {
 
     /// Whether the Fetch in flight is overdue.
     pub(super) fn is_overdue(&self, now: Moment) -> bool {
-        self.flight.is_some_and(|flight| flight.deadline <= now)
+        let flight = self.flight.as_ref();
+        flight.is_some_and(|flight| flight.deadline <= now)
     }
 
     /// Ends a hold that lasted its full time. True if somebody lost its place in the session by it.
@@ -323,7 +392,7 @@ impl FetchLane {
     /// A pause that is over waits for something else, and is no deadline any more.
     pub(super) fn next_deadline(&self, settings: &Settings, now: Moment) -> Option<Moment> {
         let hold = self.hold_until.filter(|_| self.members.is_owed());
-        let flight = self.flight.map(|flight| flight.deadline);
+        let flight = self.flight.as_ref().map(|flight| flight.deadline);
         let pause = self.not_before.filter(|end| self.has_work() && *end > now);
         let idle = self.idle_since.map(|since| since + settings.no_rack_idle);
         let vigil = self.vigil.next_deadline();

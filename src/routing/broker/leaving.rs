@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::machine::{Broker, LinkState};
+use super::output::Output;
 use super::settings::Settings;
 use crate::routing::facts::Class;
 
@@ -41,8 +42,12 @@ impl Broker {
         } else {
             lane.next_request(ticket, settings, now)
         };
+        let wanted = lane.take_wanted_bytes();
         if let Some(request) = request {
             self.send(class, request);
+        }
+        if let Some(bytes) = wanted {
+            self.emit(Output::AwaitBudget { class, bytes });
         }
     }
 

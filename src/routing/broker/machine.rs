@@ -130,6 +130,7 @@ impl Broker {
                 self.outputs.extend(told.map(Output::RoundTrip));
             }
             Input::ProbeShare(share) => self.probes.set_share(share, now),
+            Input::Budget(class) => self.fetch_lane(class).on_budget(),
             Input::Close => self.close(),
             Input::Tick => self.on_tick(),
         }

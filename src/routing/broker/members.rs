@@ -68,6 +68,8 @@ pub(super) struct Members {
     rotation: BTreeMap<u64, TopicPartition>,
     next_turn: u64,
     wants: usize,
+    /// Sum of their limits.
+    bytes: usize,
     /// Those of `wants` that read from this broker as a follower.
     followers: usize,
     nameless: usize,
@@ -77,6 +79,11 @@ impl Members {
     /// Number of standing demands.
     pub(super) fn wants(&self) -> usize {
         self.wants
+    }
+
+    /// The most that all standing demands together may be answered with.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Number of standing demands of follower routes, whom the breaker governs.
@@ -146,6 +153,7 @@ impl Members {
         member.draining = false;
         let sent = sent_of(&demand);
         self.wants += 1;
+        self.bytes += limit(&demand);
         self.followers += usize::from(demand.stamp.role == Role::Follower);
         self.nameless += usize::from(demand.topic_id.is_none());
         if let Some(id) = demand.topic_id {
@@ -342,6 +350,7 @@ impl Members {
 
     fn uncount(&mut self, demand: &Demand) {
         self.wants -= 1;
+        self.bytes -= limit(demand);
         self.followers -= usize::from(demand.stamp.role == Role::Follower);
         self.nameless -= usize::from(demand.topic_id.is_none());
     }
@@ -368,6 +377,10 @@ impl Members {
             self.rotation.remove(&member.turn);
         }
     }
+}
+
+fn limit(demand: &Demand) -> usize {
+    usize::try_from(demand.max_bytes).unwrap_or(0)
 }
 
 fn sent_of(demand: &Demand) -> Sent {

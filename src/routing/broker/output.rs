@@ -27,6 +27,15 @@ pub enum Output {
     Hangup(Class),
     /// Open this connection.
     Dial(Class),
+    /// The byte budget has too little for the next Fetch: hand in
+    /// [`Input::Budget`](super::Input::Budget) when
+    /// [`Budget::when_free`](crate::budget::Budget::when_free) calls.
+    AwaitBudget {
+        /// The lane that waits.
+        class: Class,
+        /// What it would ask for.
+        bytes: usize,
+    },
     /// A row of a reading fetch, for [`routing::Input::Row`](crate::routing::Input::Row).
     Row {
         /// Whose row.
@@ -159,6 +168,7 @@ impl Output {
             Self::Send { .. }
             | Self::Hangup(_)
             | Self::Dial(_)
+            | Self::AwaitBudget { .. }
             | Self::Silence { .. }
             | Self::Quiet(_)
             | Self::Answered(_)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::budget::Budget;
 use crate::ids::Rack;
 use crate::wire::api::Isolation;
 
@@ -18,6 +19,8 @@ pub struct Settings {
     pub min_bytes: i32,
     /// `fetch.max.bytes`, default 16 MiB.
     pub max_bytes: i32,
+    /// What the fetches of all brokers share, unlimited by default.
+    pub budget: Budget,
     /// `route.hedge.ms`, default 2 s on top of `max_wait` until an unanswered Fetch makes its lane
     /// silent.
     pub hedge: Duration,
@@ -61,6 +64,7 @@ impl Default for Settings {
             max_wait: Duration::from_millis(500),
             min_bytes: 1,
             max_bytes: 16 << 20,
+            budget: Budget::unlimited(),
             hedge: Duration::from_secs(2),
             refuge: Duration::from_millis(250),
             fetch_timeout: Duration::from_secs(10),

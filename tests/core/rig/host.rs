@@ -194,13 +194,16 @@ impl Rig {
                 }
             }
             broker::Output::Breaker(view) => self.on_breaker(broker, view),
-            broker::Output::Probing(need) => {
-                for (broker, share) in self.probe_budget.report(broker, need, self.now) {
-                    self.link_input(broker, broker::Input::ProbeShare(share));
-                }
-            }
+            broker::Output::Probing(need) => self.on_probing(broker, need),
+            broker::Output::AwaitBudget { .. } => unreachable!("the budget here is unlimited"),
             broker::Output::V10(v10) => self.on_v10(broker, v10),
             broker::Output::Count(count) => self.link_counts.push((broker, count)),
+        }
+    }
+
+    fn on_probing(&mut self, broker: BrokerId, need: broker::ProbeNeed) {
+        for (broker, share) in self.probe_budget.report(broker, need, self.now) {
+            self.link_input(broker, broker::Input::ProbeShare(share));
         }
     }
 

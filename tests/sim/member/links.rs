@@ -102,15 +102,14 @@ impl Member {
             }
             Output::V10(dropped) => {
                 self.brokers.entry(broker).v10 = dropped;
-                self.tell_concerned(
-                    broker,
-                    &match dropped {
-                        true => Input::LaneDropped { broker },
-                        false => Input::LaneRestored { broker },
-                    },
-                );
+                let news = match dropped {
+                    true => Input::LaneDropped { broker },
+                    false => Input::LaneRestored { broker },
+                };
+                self.tell_concerned(broker, &news);
             }
-            Output::Count(_) => {}
+            // The budget of a simulated member grants everything.
+            Output::Count(_) | Output::AwaitBudget { .. } => {}
             Output::Row { .. }
             | Output::Drained { .. }
             | Output::ProbeRow { .. }

@@ -1,5 +1,6 @@
 //! Unit tests of the link machine.
 
+mod budget;
 mod codes;
 mod desk;
 mod fetching;

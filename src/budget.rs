@@ -1,0 +1,332 @@
+//! The byte budget: how much fetched data may be held at a time (wire.md 4.2, runtime.md 11).
+//!
+//! A Fetch takes its permit before it is sent, for as much as it allows the broker to answer. The
+//! answer shrinks the permit to what came, and from then on the bytes hold it: the last of their
+//! slices to be dropped gives it back. So the sum of what is asked for, on its way, queued and in
+//! the hands of handlers stays below the limit, whatever the number of brokers and partitions.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+/// The right to hold bytes, shared by all who fetch. Clones share one pool.
+///
+/// An answer may be larger than its permit (KIP-74: a batch comes whole), so the limit may be
+/// overdrawn; nothing is granted until that is repaid.
+#[derive(Clone)]
+pub struct Budget(Arc<Pool>);
+
+struct Pool {
+    limit: usize,
+    charged: AtomicUsize,
+    seats: AtomicUsize,
+    /// Whoever waits; counted besides, so that giving back costs no lock while nobody does.
+    waiting: Mutex<VecDeque<Waiter>>,
+    waiters: AtomicUsize,
+}
+
+struct Waiter {
+    least: usize,
+    wake: Box<dyn FnOnce() + Send>,
+}
+
+/// A place among those who share the budget; dropping it leaves more for the others.
+pub struct Seat(Arc<Pool>);
+
+/// Bytes granted, given back when dropped.
+pub struct Permit {
+    pool: Arc<Pool>,
+    bytes: AtomicUsize,
+}
+
+/// Bytes that hold a permit as long as one of their slices lives.
+struct Held {
+    bytes: Bytes,
+    _permit: Arc<Permit>,
+}
+
+impl Budget {
+    /// A budget of `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self(Arc::new(Pool {
+            limit,
+            charged: AtomicUsize::new(0),
+            seats: AtomicUsize::new(0),
+            waiting: Mutex::default(),
+            waiters: AtomicUsize::new(0),
+        }))
+    }
+
+    /// A budget that grants everything.
+    pub fn unlimited() -> Self {
+        Self::new(usize::MAX)
+    }
+
+    /// The limit in bytes.
+    pub fn limit(&self) -> usize {
+        self.0.limit
+    }
+
+    /// Bytes granted at this moment; above the limit while overdrawn.
+    pub fn charged(&self) -> usize {
+        self.0.charged.load(Ordering::Acquire)
+    }
+
+    /// Joins those who share the budget.
+    pub fn seat(&self) -> Seat {
+        self.0.seats.fetch_add(1, Ordering::AcqRel);
+        Seat(Arc::clone(&self.0))
+    }
+
+    /// Grants up to `want` bytes, at most an equal part of the limit for every seat, or nothing if
+    /// less than [`worthwhile`](Self::worthwhile) is free.
+    pub fn take(&self, want: usize) -> Option<Permit> {
+        let want = want.min(self.part());
+        let least = self.worthwhile(want);
+        let grant = |charged: usize| {
+            let free = self.0.limit.saturating_sub(charged);
+            (free >= least).then(|| want.min(free))
+        };
+        let charge = |charged: usize| Some(charged.saturating_add(grant(charged)?));
+        let charged = &self.0.charged;
+        let before = charged
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, charge)
+            .ok()?;
+        Some(self.permit(grant(before)?))
+    }
+
+    /// Charges bytes that are here already, whatever is free.
+    pub fn charge(&self, bytes: usize) -> Permit {
+        self.0.charged.fetch_add(bytes, Ordering::AcqRel);
+        self.permit(bytes)
+    }
+
+    /// Calls `wake` once, from any thread, when a refused [`take`](Self::take) of `want` bytes is
+    /// worth repeating; at once if it is already.
+    pub fn when_free(&self, want: usize, wake: impl FnOnce() + Send + 'static) {
+        let want = want.min(self.part());
+        let waiter = Waiter {
+            least: self.worthwhile(want),
+            wake: Box::new(wake),
+        };
+        let mut queue = self.0.queue();
+        queue.push_back(waiter);
+        self.0.waiters.store(queue.len(), Ordering::Release);
+        drop(queue);
+        self.0.wake();
+    }
+
+    /// The least that is granted of `want` bytes: crumbs would cost a request each.
+    fn worthwhile(&self, want: usize) -> usize {
+        (want / 4).max(CRUMB.min(self.0.limit)).min(want)
+    }
+
+    /// What one seat may take at once.
+    fn part(&self) -> usize {
+        let seats = self.0.seats.load(Ordering::Acquire).max(1);
+        (self.0.limit / seats).max(CRUMB)
+    }
+
+    fn permit(&self, bytes: usize) -> Permit {
+        Permit {
+            pool: Arc::clone(&self.0),
+            bytes: AtomicUsize::new(bytes),
+        }
+    }
+}
+
+impl Permit {
+    /// How many bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Acquire)
+    }
+
+    /// Goes to what has come: gives the rest back, or overdraws.
+    pub fn settle(&self, bytes: usize) {
+        let before = self.bytes.swap(bytes, Ordering::AcqRel);
+        if bytes > before {
+            self.pool
+                .charged
+                .fetch_add(bytes - before, Ordering::AcqRel);
+        } else {
+            self.pool.give_back(before - bytes);
+        }
+    }
+
+    /// The same bytes, which keep this permit until their last slice is dropped.
+    pub fn hold(self: &Arc<Self>, bytes: Bytes) -> Bytes {
+        Bytes::from_owner(Held {
+            bytes,
+            _permit: Arc::clone(self),
+        })
+    }
+}
+
+impl Pool {
+    fn give_back(&self, bytes: usize) {
+        if bytes > 0 {
+            self.charged.fetch_sub(bytes, Ordering::AcqRel);
+            self.wake();
+        }
+    }
+
+    /// Wakes all for whom it is worth trying; who comes too late waits anew. Waking only as many as
+    /// can be served would leave the others asleep if one of those does not want any more.
+    fn wake(&self) {
+        if self.waiters.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let mut queue = self.queue();
+        let free = self
+            .limit
+            .saturating_sub(self.charged.load(Ordering::Acquire));
+        let (ready, rest) = queue.drain(..).partition(|waiter| waiter.least <= free);
+        *queue = rest;
+        self.waiters.store(queue.len(), Ordering::Release);
+        drop(queue);
+        let ready: VecDeque<Waiter> = ready;
+        for waiter in ready {
+            (waiter.wake)();
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, VecDeque<Waiter>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.pool.give_back(self.bytes());
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.seats.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Budgets of one limit are alike: what is charged is no setting.
+impl PartialEq for Budget {
+    fn eq(&self, other: &Self) -> bool {
+        self.limit() == other.limit()
+    }
+}
+
+impl fmt::Debug for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Budget({} of {})", self.charged(), self.limit())
+    }
+}
+
+impl fmt::Debug for Seat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seat")
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Permit({})", self.bytes())
+    }
+}
+
+/// Nobody is granted less, unless nobody wants more: the quantum of runtime.md B3.
+const CRUMB: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: usize = 1 << 10;
+
+    fn woken(budget: &Budget, want: usize) -> Arc<AtomicUsize> {
+        let count = Arc::new(AtomicUsize::new(0));
+        let calls = Arc::clone(&count);
+        budget.when_free(want, move || {
+            calls.fetch_add(1, Ordering::AcqRel);
+        });
+        count
+    }
+
+    #[test]
+    fn the_last_slice_of_what_came_gives_the_permit_back() {
+        let budget = Budget::new(1_000 * KIB);
+        let permit = Arc::new(budget.take(600 * KIB).unwrap());
+        assert_eq!(budget.charged(), 600 * KIB);
+        permit.settle(100);
+        let bytes = permit.hold(Bytes::from(vec![7; 100]));
+        drop(permit);
+        let slice = bytes.slice(10..20);
+        drop(bytes);
+        assert_eq!(budget.charged(), 100);
+        assert_eq!(slice[..], [7; 10]);
+        drop(slice);
+        assert_eq!(budget.charged(), 0);
+    }
+
+    #[test]
+    fn an_overdraft_is_repaid_before_anything_is_granted() {
+        let budget = Budget::new(1_000 * KIB);
+        let permit = budget.take(900 * KIB).unwrap();
+        permit.settle(1_200 * KIB);
+        assert!(budget.take(KIB).is_none());
+        permit.settle(1_000 * KIB);
+        assert!(budget.take(KIB).is_none());
+        permit.settle(999 * KIB);
+        assert_eq!(budget.take(KIB).unwrap().bytes(), KIB);
+    }
+
+    #[test]
+    fn seats_share_the_limit_and_one_that_is_left_makes_room() {
+        let budget = Budget::new(1_000 * KIB);
+        let seats = [budget.seat(), budget.seat(), budget.seat(), budget.seat()];
+        let first = budget.take(1_000 * KIB).unwrap();
+        assert_eq!(first.bytes(), 250 * KIB);
+        drop(seats);
+        assert_eq!(budget.take(1_000 * KIB).unwrap().bytes(), 750 * KIB);
+    }
+
+    #[test]
+    fn crumbs_are_not_granted() {
+        let budget = Budget::new(1_000 * KIB);
+        let most = budget.charge(900 * KIB);
+        assert!(budget.take(1_000 * KIB).is_none());
+        most.settle(700 * KIB);
+        assert_eq!(budget.take(1_000 * KIB).unwrap().bytes(), 300 * KIB);
+    }
+
+    #[test]
+    fn who_waits_is_woken_once_when_trying_again_is_worth_it() {
+        let budget = Budget::new(1_000 * KIB);
+        let all = budget.charge(1_000 * KIB);
+        let waiting = [400 * KIB, 800 * KIB, 400 * KIB].map(|want| woken(&budget, want));
+        let counts = || {
+            waiting
+                .each_ref()
+                .map(|count| count.load(Ordering::Acquire))
+        };
+        all.settle(950 * KIB);
+        assert_eq!(counts(), [0, 0, 0]);
+        all.settle(850 * KIB);
+        assert_eq!(counts(), [1, 0, 1]);
+        drop(all);
+        assert_eq!(counts(), [1, 1, 1]);
+    }
+
+    #[test]
+    fn who_comes_to_wait_when_there_is_room_is_woken_at_once() {
+        let budget = Budget::new(1_000 * KIB);
+        assert_eq!(woken(&budget, 10).load(Ordering::Acquire), 1);
+    }
+}
