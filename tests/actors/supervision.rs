@@ -148,6 +148,16 @@ fn a_link_that_panics_is_started_again_and_is_asked_again_by_those_who_read_ther
             }
             goal += 60;
             until("the round is seen", || seen.len() == goal).await;
+            // A link that is still away cannot be harmed; others may have served in its place.
+            until("each is read from its leader again", || {
+                let rows = fleet.report().partitions;
+                let leads = |index: i32, broker: Option<BrokerId>| {
+                    broker.is_some() && stage.leader("orders", index) == broker.map(|id| id.0)
+                };
+                rows.iter()
+                    .all(|row| leads(row.partition.partition.0, row.broker))
+            })
+            .await;
             for broker in 1..=3 {
                 fleet.crash(Victim::Link(BrokerId(broker)));
             }
