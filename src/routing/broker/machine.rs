@@ -160,11 +160,9 @@ impl Broker {
         ];
         let due = [rack, no_rack].into_iter().chain(others).flatten().min();
         let muted = Some(self.muted_until).filter(|until| *until > self.now);
-        // Nothing leaves during a mute, so what falls due meanwhile waits for its end.
-        match (due, muted) {
-            (Some(due), Some(until)) => Some(due.max(until)),
-            (due, muted) => due.or(muted),
-        }
+        // Nothing leaves during a mute, so what falls due meanwhile waits for its end; and what
+        // was wanted meanwhile leaves at its end, whatever else is due later.
+        muted.or(due)
     }
 
     pub(super) fn emit(&mut self, output: Output) {

@@ -109,6 +109,15 @@ fn a_mute_moves_every_deadline_and_none_begins_while_it_lasts() {
     assert_eq!(desk.pass(1), [SILENT]);
 }
 
+/// What was wanted during a mute leaves when it ends, not when something else happens to fall due.
+#[test]
+fn the_end_of_a_mute_is_a_deadline_of_its_own() {
+    let mut desk = waiting();
+    let until = desk.now + Duration::from_secs(2);
+    desk.say(Input::Muted(until));
+    assert_eq!(desk.broker.next_deadline(), Some(until));
+}
+
 #[test]
 fn a_connection_that_partitions_wait_for_is_silent_after_a_quarter_second() {
     let mut desk = Desk::new();
