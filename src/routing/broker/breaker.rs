@@ -43,6 +43,8 @@ pub(super) struct Breaker {
     waiting: BTreeMap<u64, TopicPartition>,
     /// Who joined them during a readmission: served after them, and no reason to prolong it.
     late: BTreeMap<u64, TopicPartition>,
+    /// The most that waited there since nobody did.
+    late_peak: usize,
     actions: VecDeque<Action>,
 }
 
@@ -54,6 +56,7 @@ impl Breaker {
             recent: VecDeque::new(),
             waiting: BTreeMap::new(),
             late: BTreeMap::new(),
+            late_peak: 0,
             actions: VecDeque::new(),
         }
     }
@@ -155,7 +158,7 @@ impl Breaker {
                 if some_wait {
                     *clean_since = now;
                 }
-                self.permit(count);
+                self.permit(count, settings);
                 if clean && !some_wait {
                     self.close();
                 }
@@ -175,12 +178,21 @@ impl Breaker {
         }
     }
 
-    fn permit(&mut self, count: usize) {
+    /// Those who came late are as many as they are, whoever waited when this began: a tenth of
+    /// them, too, gets a permit each second.
+    fn permit(&mut self, quota_then: usize, settings: &Settings) {
+        let count = match self.waiting.is_empty() {
+            true => quota_then.max(quota(self.late_peak, settings.breaker_readmit_ratio)),
+            false => quota_then,
+        };
         for _ in 0..count {
             let next = self.waiting.pop_first().or_else(|| self.late.pop_first());
             if let Some((_, partition)) = next {
                 self.actions.push_back(Action::Permit(partition));
             }
+        }
+        if self.late.is_empty() {
+            self.late_peak = 0;
         }
     }
 
@@ -219,6 +231,7 @@ impl Breaker {
             State::Readmitting { .. } if self.waiting.contains_key(&order) => {}
             State::Readmitting { .. } => {
                 self.late.insert(order, partition);
+                self.late_peak = self.late_peak.max(self.late.len());
             }
         }
     }
@@ -409,6 +422,23 @@ mod tests {
             }
         }
         panic!("it never closes");
+    }
+
+    /// Refuge seekers come when their leader falls silent, long after the broker came back.
+    #[test]
+    fn many_who_come_late_are_readmitted_as_fast_as_many_who_waited() {
+        let settings = Settings::default();
+        let mut breaker = opened(3);
+        breaker.reached(&settings, Moment::ZERO);
+        (1..=5).for_each(|second| breaker.tick(&settings, Moment::from_ms(second * 1_000)));
+        actions(&mut breaker);
+        (100..200).for_each(|index| breaker.queue(partition(index)));
+        for second in 6..=15 {
+            breaker.tick(&settings, Moment::from_ms(second * 1_000));
+            assert_eq!(actions(&mut breaker).len(), 10, "second {second}");
+        }
+        breaker.tick(&settings, Moment::from_ms(16_000));
+        assert_eq!(actions(&mut breaker), []);
     }
 
     #[test]
