@@ -118,14 +118,20 @@ impl Route {
     }
 
     /// Whether nothing but its link stands between `broker` and being a refuge.
-    pub(super) fn could_be_refuge(&self, broker: BrokerId, context: Context<'_>) -> bool {
+    fn could_be_refuge(&self, broker: BrokerId, context: Context<'_>) -> bool {
+        self.is_haven(broker, context)
+            && !self.ledger.is_cooling(broker, context.now)
+            && self.breaker_lets(broker, context)
+    }
+
+    /// Whether `broker` is a refuge, or becomes one with its link, the end of its cooldown and the
+    /// word of its breaker.
+    pub(super) fn is_haven(&self, broker: BrokerId, context: Context<'_>) -> bool {
         self.settings.refuge == RefugePolicy::Isr
             && self.cluster.leadership.epoch.is_some()
             && self.leader() != Some(broker)
             && self.state.follower() != Some(broker)
             && self.in_isr_view(broker)
-            && !self.ledger.is_cooling(broker, context.now)
-            && self.breaker_lets(broker, context)
             && !context.brokers.is_legacy(broker)
     }
 

@@ -4,6 +4,7 @@ mod desk;
 
 mod bounds;
 mod errors;
+mod havens;
 mod hedges;
 mod hints;
 mod laws;

@@ -48,6 +48,10 @@ impl Route {
     }
 
     fn on_members_changed(&mut self, context: Context<'_>) {
+        if self.alert {
+            // Whoever joins while the leader is absent may be the only way out.
+            self.dial_havens(context);
+        }
         match self.state {
             State::Parked | State::Leader => {}
             State::Follower { broker, .. } if self.in_isr_view(broker) => {

@@ -104,6 +104,7 @@ impl Route {
             self.probe = Probe::Wanted(wish);
         }
         self.on_dial_failed(broker, Class::Rack, context);
+        self.seek_haven(broker, context);
         match self.state {
             State::Forced {
                 why: Why::Cooldown(cooling),
@@ -206,6 +207,7 @@ impl Route {
 
     /// Nobody needs a permit any more: what is left of a cooldown decides.
     pub(in crate::routing) fn on_breaker_closed(&mut self, broker: BrokerId, context: Context<'_>) {
+        self.seek_haven(broker, context);
         match self.state {
             State::Forced {
                 why: Why::Cooldown(cooling),
@@ -247,6 +249,11 @@ impl Route {
                 if !self.on_refuge() {
                     self.want_probe(Wish::Readmission);
                 }
+            }
+            // There is no leader to be asked: the end of this call takes the refuge.
+            State::Parked | State::Leader | State::Forced { .. } if self.alert => {
+                self.ledger.readmit(broker, &self.settings, context.now);
+                self.permit = Some(broker);
             }
             State::Parked | State::Leader | State::Follower { .. } | State::Forced { .. } => {}
         }

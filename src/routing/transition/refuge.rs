@@ -181,10 +181,17 @@ impl Route {
             (Class::Control, LinkChange::Lost | LinkChange::Failed) if of_leader => {
                 self.dial_leader(context);
             }
-            (Class::Rack, LinkChange::Lost | LinkChange::Failed) if self.alert => {
-                self.dial_haven(broker, context);
+            (Class::Rack, LinkChange::Lost | LinkChange::Failed) => {
+                self.seek_haven(broker, context);
             }
             (Class::Rack | Class::NoRack | Class::Control, _) => {}
+        }
+    }
+
+    /// While the leader is absent, news of any replica may show a way.
+    pub(in crate::routing) fn seek_haven(&mut self, broker: BrokerId, context: Context<'_>) {
+        if self.alert {
+            self.dial_haven(broker, context);
         }
     }
 
@@ -205,14 +212,19 @@ impl Route {
         }
     }
 
+    /// Its own cooldown and its breaker may end before the leader is back, so they keep nobody from
+    /// making the link; a breaker that lets few in is asked for a permit.
     fn dial_haven(&mut self, broker: BrokerId, context: Context<'_>) {
         let brokers = context.brokers;
-        if self.could_be_refuge(broker, context)
-            && brokers.is_addressable(broker)
-            && !brokers.is_ready(broker, Class::Rack)
-        {
+        if !self.is_haven(broker, context) {
+            return;
+        }
+        if brokers.is_addressable(broker) && !brokers.is_ready(broker, Class::Rack) {
             let class = Class::Rack;
             self.emit(Output::Dial { broker, class });
+        }
+        if !self.breaker_lets(broker, context) {
+            self.queue_for_permit(broker);
         }
     }
 
