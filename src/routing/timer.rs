@@ -44,6 +44,8 @@ pub(super) enum Timer {
     Stuck,
     /// R36: the follower had time to reach the end that was sampled.
     Grace,
+    /// Nobody in reach may be read: metadata is asked again.
+    Unreachable,
 }
 
 impl Timer {
@@ -66,6 +68,7 @@ impl Timer {
         Self::Quiet,
         Self::Stuck,
         Self::Grace,
+        Self::Unreachable,
     ];
 }
 
@@ -112,7 +115,7 @@ impl Timers {
     }
 }
 
-const COUNT: usize = 18;
+const COUNT: usize = 19;
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,9 @@
 //! 8.4: links to whoever may be read while the leader is silent.
 
+use std::time::Duration;
+
 use super::desk::{B1, B2, B3, Desk};
-use crate::routing::{Breaker, Class, Input, Link, LinkChange, Output};
+use crate::routing::{Breaker, Class, Input, Link, LinkChange, Output, Reason};
 
 /// routing.md 8.4: its link may never have been needed before.
 #[test]
@@ -58,6 +60,32 @@ fn a_replica_whose_breaker_closes_while_the_leader_is_silent_is_a_refuge() {
     desk.brokers.entry(B3).breaker = Breaker::Closed;
     desk.input(Input::BreakerClosed { broker: B3 });
     assert_eq!(desk.follower(), Some(B3));
+}
+
+/// An ISR that grows moves no epoch: nothing but an answer of metadata tells of it.
+#[test]
+fn metadata_is_asked_again_while_nobody_may_be_read() {
+    let mut desk = Desk::new();
+    desk.isr(&[1]);
+    desk.silent(B1, Class::Rack, true);
+    assert!(desk.refreshed());
+    for _ in 0..3 {
+        desk.pass(Duration::from_secs(6));
+        assert!(desk.refreshed());
+    }
+    desk.silent(B1, Class::Rack, false);
+    desk.records(1_000);
+    desk.pass(Duration::from_secs(12));
+    assert!(!desk.refreshed());
+}
+
+#[test]
+fn metadata_is_not_asked_again_once_somebody_is_read() {
+    let mut desk = Desk::new();
+    desk.silent(B1, Class::Rack, true);
+    assert_eq!(desk.reasons(), [Reason::Refuge]);
+    desk.pass(Duration::from_secs(12));
+    assert!(!desk.refreshed());
 }
 
 /// Whether it waits for a permit of 3.

@@ -268,6 +268,18 @@ impl Route {
         let stuck = silent && self.position != Position::Unset && !self.gates.paused;
         let waits = self.gauges.unreachable && self.awaits_position();
         self.raise_unreachable(stuck || waits);
+        if self.gauges.unreachable && !self.timers.is_set(Timer::Unreachable) {
+            let pause = ASK_AGAIN.mul_f64(context.draw.split().uniform(0.8, 1.2));
+            self.timers.set(Timer::Unreachable, context.now + pause);
+        }
+    }
+
+    /// What metadata said last may be over by now: a replica that is in sync again moves no epoch
+    /// and tells nobody.
+    pub(in crate::routing) fn on_still_unreachable(&mut self) {
+        if self.gauges.unreachable {
+            self.emit(Output::Refresh(cluster::Reason::LinkLost));
+        }
     }
 
     /// The position waits for a leader that is silent. It is so until the position is found.
@@ -287,6 +299,7 @@ impl Route {
     pub(in crate::routing) fn raise_unreachable(&mut self, unreachable: bool) {
         if self.gauges.unreachable != unreachable {
             self.gauges.unreachable = unreachable;
+            self.timers.clear(Timer::Unreachable);
             self.emit(Output::Event(Event::LeaderUnreachable(unreachable)));
             if unreachable {
                 self.emit(Output::Refresh(cluster::Reason::LinkLost));
@@ -324,3 +337,7 @@ impl Route {
             .is_some_and(|(served, lane)| (served, Class::of(lane)) == (broker, class))
     }
 }
+
+/// How often metadata is asked about a partition that nobody in reach may serve, +-20 %. Its own
+/// pace is the slower one, and all partitions that ask at a time share a request (metadata.md 8).
+const ASK_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);

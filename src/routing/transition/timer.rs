@@ -43,6 +43,7 @@ impl Route {
             Timer::Quiet => self.on_rows_quiet(context),
             Timer::Stuck => self.on_stuck_due(context),
             Timer::Grace => self.on_grace_over(context),
+            Timer::Unreachable => self.on_still_unreachable(),
         }
     }
 

@@ -220,7 +220,7 @@ fn of_timer(timer: Timer) -> &'static str {
         Timer::Refresh => "7.2",
         Timer::Resume => "R39",
         Timer::Refuge => "R44",
-        Timer::Recheck | Timer::Trust => "R43",
+        Timer::Recheck | Timer::Trust | Timer::Unreachable => "R43",
         Timer::Hedge => "R29",
         Timer::Starve | Timer::Quiet => "14.3",
         Timer::Stuck | Timer::Grace => "R36",
