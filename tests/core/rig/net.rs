@@ -346,9 +346,20 @@ impl Net {
                 Ok(())
             }
             Err(ConnectError::Refused) => Err("refused".to_owned()),
-            Err(ConnectError::Silent) => return,
+            Err(ConnectError::Silent) => return self.retransmit(wire, socket, now),
         };
         self.feed(wire, Input::Dialed { socket, result }, draw, now);
+    }
+
+    /// The first packet of a dial got lost: TCP sends it again after 1 s, 2 s, 4 s and so on.
+    fn retransmit(&mut self, wire: Wire, socket: SocketId, now: Moment) {
+        let mut dials = self.dials.iter().rev();
+        let begun = dials.find(|(_, of)| *of == wire).map(|(at, _)| *at);
+        let gone = now.since(begun.unwrap_or(now));
+        self.sent += 1;
+        let again = now + gone + Duration::from_secs(1);
+        self.transit
+            .insert((again, self.sent), Transit::Dial(wire, socket));
     }
 
     pub(crate) fn lose(
