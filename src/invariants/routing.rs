@@ -1,8 +1,10 @@
 //! Invariants of replica routing (routing.md 19).
 
+mod flow;
 mod requests;
 mod step;
 
+pub use flow::{Flow, Supply};
 pub use requests::Requests;
 pub use step::Step;
 

@@ -14,7 +14,7 @@ use super::retry::Retry;
 use super::settings::Settings;
 use super::stamp::{Current, HedgeId, Kind, Lane, ProbeId, Role, Stamp};
 use super::state::{Position, Probe, State, Why};
-use super::timer::Timers;
+use super::timer::{Timer, Timers};
 use super::watch::Watch;
 use crate::ids::{
     AssignmentEpoch, BrokerId, Draw, LeaderEpoch, MetadataVersion, Moment, Offset,
@@ -382,6 +382,11 @@ impl Route {
     /// Whether a change of the route waits for the fetch in flight.
     pub fn is_leaving(&self) -> bool {
         self.deferred.is_some()
+    }
+
+    /// Whether an error is waited out before the next fetch (routing.md 16).
+    pub fn backs_off(&self) -> bool {
+        self.timers.is_set(Timer::Backoff)
     }
 
     /// Watermarks as told by leader and replica.

@@ -1,23 +1,20 @@
-//! Judges a run: what was written against what was handled, and how long readers stood still.
+//! Judges a run: what was written against what was handled.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use nearside::embedded::{Cluster, PartitionView};
-use nearside::ids::{AssignmentEpoch, BrokerId, Moment, Offset, TopicPartition};
-use nearside::routing;
+use nearside::embedded::Cluster;
+use nearside::ids::{AssignmentEpoch, Moment, Offset, TopicPartition};
 
-use crate::member::{Handled, Member, Note};
-use crate::plan::{GROUP, Plan, ROUND_TRIP};
+use crate::gaps::{Gaps, Longest};
+use crate::member::{Handled, Note};
+use crate::plan::{GROUP, Plan};
 
 /// What a run came to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Report {
-    /// The longest time without records at a partition that had some waiting, while its owner could
-    /// reach an in-sync replica that had them.
-    pub(crate) slowest: Gap,
-    /// The same where the broker it read was well, but behind the others.
-    pub(crate) behind: Gap,
+    /// The longest times without records that could have been had.
+    pub(crate) longest: Longest,
     /// The longest time from the end of all faults to the first record written after it.
     pub(crate) recovery: Duration,
     pub(crate) records: usize,
@@ -26,20 +23,11 @@ pub(crate) struct Report {
     pub(crate) resets: usize,
 }
 
-/// A time without records.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Gap {
-    pub(crate) length: Duration,
-    pub(crate) at: Moment,
-    pub(crate) place: String,
-}
-
 /// Everything known of one run.
 pub(crate) struct Judge {
     heal_at: Moment,
     books: BTreeMap<TopicPartition, Book>,
-    /// Since when owners could have had records.
-    waiting: BTreeMap<(usize, TopicPartition), Moment>,
+    pub(crate) gaps: Gaps,
     reroutes: BTreeMap<(usize, TopicPartition), Vec<(Moment, String)>>,
     report: Report,
 }
@@ -72,7 +60,7 @@ impl Judge {
         Self {
             heal_at: plan.heal_at,
             books: books.map(|one| (one, Book::default())).collect(),
-            waiting: BTreeMap::new(),
+            gaps: Gaps::default(),
             reroutes: BTreeMap::new(),
             report: Report::default(),
         }
@@ -138,7 +126,7 @@ impl Judge {
             Note::Ended { partition } => {
                 self.lost(partition, cluster);
                 let key = (member, partition.clone());
-                self.waiting.remove(&key);
+                self.gaps.forget(&key);
                 self.reroutes.remove(&key);
             }
             Note::Reset {
@@ -195,49 +183,8 @@ impl Judge {
 
     /// A member is no more.
     pub(crate) fn gone(&mut self, member: usize) {
-        self.waiting.retain(|(of, _), _| *of != member);
+        self.gaps.gone(member);
         self.reroutes.retain(|(of, _), _| *of != member);
-    }
-
-    /// Measures how long records have been waited for that could have been had.
-    pub(crate) fn gaps(
-        &mut self,
-        index: usize,
-        member: &Member,
-        cluster: &Cluster,
-        reachable: impl Fn(BrokerId) -> bool,
-        now: Moment,
-    ) {
-        for (partition, slot) in &member.slots {
-            let key = (index, partition.clone());
-            let view = cluster.partition(partition).unwrap();
-            let next = slot.route.fetch_end();
-            let read = slot.route.served().map(|(broker, _)| broker);
-            let muted = read.is_some_and(|broker| member.is_muted(broker, now));
-            if muted || !slot.wants_records() || !is_served(&view, next, &reachable) {
-                self.waiting.remove(&key);
-                continue;
-            }
-            let since = *self.waiting.entry(key).or_insert(now);
-            let gap = Gap {
-                length: now.since(since.max(slot.fed_at)),
-                at: now,
-                place: format!("{} {partition} {:?}", member.name, slot.route.state()),
-            };
-            let behind =
-                read.is_some_and(|broker| reachable(broker) && trails(&view, broker, next));
-            let (slowest, bound) = match behind {
-                true => (
-                    &mut self.report.behind,
-                    longest_behind(slot.route.settings()),
-                ),
-                false => (&mut self.report.slowest, LONGEST_GAP),
-            };
-            assert!(gap.length <= bound, "{gap:?}, longer than {bound:?}");
-            if gap.length > slowest.length {
-                *slowest = gap;
-            }
-        }
     }
 
     /// The end of a run: everything is settled.
@@ -256,6 +203,7 @@ impl Judge {
             "records flowed again only after {:?}",
             self.report.recovery
         );
+        self.report.longest = self.gaps.longest();
         let calm_from = self.heal_at + CALM_AFTER;
         for ((member, partition), reroutes) in &self.reroutes {
             let late = reroutes.iter().filter(|(at, _)| *at > calm_from);
@@ -297,36 +245,6 @@ impl Book {
             .find(|(offset, _)| !self.handled.contains(offset));
         assert!(missing.is_none(), "{partition} lost {missing:?}");
     }
-}
-
-/// Whether an in-sync replica within reach has records from `next` on.
-fn is_served(view: &PartitionView, next: Offset, reachable: &impl Fn(BrokerId) -> bool) -> bool {
-    view.replicas.iter().any(|replica| {
-        view.isr.contains(&replica.broker)
-            && replica.high_watermark > next
-            && reachable(replica.broker)
-    })
-}
-
-/// Whether a replica has no records from `next` on.
-fn trails(view: &PartitionView, broker: BrokerId, next: Offset) -> bool {
-    let mut replicas = view.replicas.iter();
-    replicas.any(|replica| replica.broker == broker && replica.high_watermark <= next)
-}
-
-/// No partition with records at an in-sync replica within reach stands still longer than this,
-/// whatever came together. It guards against standing still for good; by routing.md 8.4 most gaps
-/// are far shorter, and the slowest one is printed with its seed.
-const LONGEST_GAP: Duration = Duration::from_secs(30);
-
-/// Bound on a gap while the replica being read is well, but trails the others: two samples of the
-/// leader's end (I9).
-fn longest_behind(settings: &routing::Settings) -> Duration {
-    settings.stuck
-        + settings.stuck_probe
-        + settings.stuck_grace
-        + settings.max_wait
-        + 2 * ROUND_TRIP
 }
 
 /// Bound on the time from the end of all faults to records of every partition: a session that runs

@@ -19,6 +19,7 @@
 
 mod chance;
 mod faults;
+mod gaps;
 mod judge;
 mod member;
 #[path = "../core/rig/net.rs"]

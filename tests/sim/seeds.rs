@@ -4,7 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::judge::{Gap, Report};
+use crate::gaps::Gap;
+use crate::judge::Report;
 use crate::trail::Trail;
 use crate::world::World;
 
@@ -47,7 +48,7 @@ fn a_seed_runs_the_same_way_twice() {
     let digest = || {
         let trail = Trail::default();
         let report = run(7, &trail).expect("the run holds");
-        (trail.digest(), report.records, report.slowest)
+        (trail.digest(), report.records, report.longest.owed)
     };
     assert_eq!(digest(), digest());
 }
@@ -98,9 +99,10 @@ fn tell(reports: &[(u64, Report)]) {
         sum(|one| one.reroutes),
         sum(|one| one.resets),
     );
-    tell_slowest("slowest gap", reports, |one| &one.slowest);
+    tell_slowest("slowest gap", reports, |one| &one.longest.owed);
+    tell_slowest("longest hung dial", reports, |one| &one.longest.dialling);
     tell_slowest("slowest gap of a reader behind others", reports, |one| {
-        &one.behind
+        &one.longest.behind
     });
     if let Some((seed, report)) = longest {
         println!("slowest recovery {:?}: SEED={seed}", report.recovery);

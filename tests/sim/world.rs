@@ -221,8 +221,8 @@ impl World {
                 !self.troubled.contains_key(&broker)
                     && path.is_none_or(|path| *path == Default::default())
             };
-            self.judge
-                .gaps(index, member, &self.cluster, reachable, self.now);
+            let gaps = &mut self.judge.gaps;
+            gaps.look((index, member), &self.cluster, reachable, self.now);
         }
     }
 
@@ -254,4 +254,4 @@ fn placement(plan: &Plan) -> Vec<Vec<BrokerId>> {
 }
 
 /// How often gaps are measured.
-const LOOK: Duration = Duration::from_millis(200);
+pub(crate) const LOOK: Duration = Duration::from_millis(200);

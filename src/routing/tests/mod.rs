@@ -4,6 +4,7 @@ mod desk;
 
 mod bounds;
 mod errors;
+mod flow;
 mod havens;
 mod hedges;
 mod hints;

@@ -72,7 +72,7 @@ impl Route {
         self.on_readable(was_readable, context);
     }
 
-    pub(in crate::routing) fn is_readable(&self) -> bool {
+    pub(crate) fn is_readable(&self) -> bool {
         !self.gates.paused && self.gates.room
     }
 

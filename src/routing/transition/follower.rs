@@ -58,7 +58,7 @@ impl Route {
     }
 
     /// Whether the follower being read is a refuge, for which R45 replaces most rules.
-    pub(in crate::routing) fn on_refuge(&self) -> bool {
+    pub(crate) fn on_refuge(&self) -> bool {
         match self.state {
             State::Follower {
                 hold: Hold::Refuge, ..
