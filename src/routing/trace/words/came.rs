@@ -69,10 +69,8 @@ pub(super) fn came(input: &Input) -> String {
         }
         Input::HedgeRow { stamp, row } => format!("beside the fetch, {}", answer(stamp, row)),
         Input::HedgeFailed { stamp } => {
-            format!(
-                "the second fetch, at leader {}, got no answer",
-                stamp.broker
-            )
+            let leader = stamp.broker;
+            format!("the second fetch, at leader {leader}, got no answer")
         }
         Input::Sampled { leader_end, .. } => {
             format!("the leader's log ends at {leader_end}, sampled because ours stands still")
