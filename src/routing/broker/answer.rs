@@ -23,9 +23,9 @@ impl Broker {
             self.on_lane_answered(Class::Rack, ticket, response);
         } else if self.no_rack.flies(ticket) {
             self.on_lane_answered(Class::NoRack, ticket, response);
-        } else if let Some(flight) = self.probes.answered(ticket) {
+        } else if let Some(flight) = self.probes.asking.answered(ticket) {
             self.on_questions_answered(Traffic::Probe, flight, response);
-        } else if let Some(flight) = self.hedges.answered(ticket) {
+        } else if let Some(flight) = self.hedges.asking.answered(ticket) {
             self.on_questions_answered(Traffic::Hedge, flight, response);
         }
     }

@@ -4,11 +4,95 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::output::Ticket;
+use super::settings::Settings;
 use crate::ids::{Moment, TopicId, TopicName, TopicPartition};
 use crate::routing::output::Demand;
 use crate::routing::stamp::Stamp;
 use crate::wire::api::TopicRef;
 use crate::wire::api::fetch::{Partition, Row};
+
+/// What probes and hedges of one leader have in common: one request out at a time, over a control
+/// connection that may not be there.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Asking {
+    flight: Option<Flight>,
+    /// When those waiting give up on a control connection that is not Ready.
+    patience: Option<Moment>,
+}
+
+impl Asking {
+    /// Whether a request is out.
+    pub(super) fn is_out(&self) -> bool {
+        self.flight.is_some()
+    }
+
+    /// Whether a connection is waited for.
+    pub(super) fn is_patient(&self) -> bool {
+        self.patience.is_some()
+    }
+
+    /// The connection is there.
+    pub(super) fn connected(&mut self) {
+        self.patience = None;
+    }
+
+    /// A request leaves.
+    pub(super) fn leaves(&mut self, flight: Flight) {
+        self.flight = Some(flight);
+    }
+
+    /// Somebody lost interest. With nobody `waiting` any more, who asks next waits for the
+    /// connection from then on.
+    pub(super) fn cancel(&mut self, partition: &TopicPartition, waiting: bool) {
+        self.patience = self.patience.filter(|_| waiting);
+        if let Some(flight) = &mut self.flight {
+            flight.cancel(partition);
+        }
+    }
+
+    /// The request answered; `None` if it is not the one in flight.
+    pub(super) fn answered(&mut self, ticket: Ticket) -> Option<Flight> {
+        self.flight.take_if(|flight| flight.ticket == ticket)
+    }
+
+    /// The request that went unanswered for too long.
+    pub(super) fn overdue(&mut self, now: Moment) -> Option<Flight> {
+        self.flight.take_if(|flight| flight.deadline <= now)
+    }
+
+    /// Whoever is asked about: the connection is gone.
+    pub(super) fn fail(&mut self) -> Vec<(TopicPartition, Stamp)> {
+        self.patience = None;
+        self.flight.take().map(Flight::rest).unwrap_or_default()
+    }
+
+    /// There is no connection: questions wait for it no longer than for an answer. True once that
+    /// time is over.
+    pub(super) fn is_out_of_patience(&mut self, settings: &Settings, now: Moment) -> bool {
+        *self.patience.get_or_insert(now + settings.probe_timeout) <= now
+    }
+
+    /// The broker is muted.
+    pub(super) fn extend(&mut self, mute: Duration) {
+        self.patience = self.patience.map(|due| due + mute);
+        if let Some(flight) = &mut self.flight {
+            flight.deadline = flight.deadline + mute;
+        }
+    }
+
+    /// Bytes of an answer came in: it may take as long again from now on.
+    pub(super) fn progress(&mut self, settings: &Settings, now: Moment) {
+        if let Some(flight) = &mut self.flight {
+            flight.deadline = flight.deadline.max(now + settings.probe_timeout);
+        }
+    }
+
+    /// When the answer or the connection is overdue.
+    pub(super) fn next_deadline(&self) -> Option<Moment> {
+        let answer = self.flight.as_ref().map(|flight| flight.deadline);
+        answer.into_iter().chain(self.patience).min()
+    }
+}
 
 /// The one request of its kind in flight. Who lost interest is taken out; the request stays.
 #[derive(Clone, Debug)]
@@ -56,33 +140,8 @@ impl Flight {
         row
     }
 
-    /// Whether this is its ticket.
-    pub(super) fn is(&self, ticket: Ticket) -> bool {
-        self.ticket == ticket
-    }
-
-    /// Whether its answer is overdue.
-    pub(super) fn is_late(&self, now: Moment) -> bool {
-        self.deadline <= now
-    }
-
-    /// When it is overdue.
-    pub(super) fn deadline(&self) -> Moment {
-        self.deadline
-    }
-
-    /// Moves the deadline: the broker is muted.
-    pub(super) fn extend(&mut self, mute: Duration) {
-        self.deadline = self.deadline + mute;
-    }
-
-    /// Bytes of an answer came in: it may take this long from now on.
-    pub(super) fn allow(&mut self, patience: Duration, now: Moment) {
-        self.deadline = self.deadline.max(now + patience);
-    }
-
     /// Takes out who lost interest.
-    pub(super) fn cancel(&mut self, partition: &TopicPartition) {
+    fn cancel(&mut self, partition: &TopicPartition) {
         self.void.extend(self.asked.remove_entry(partition));
     }
 

@@ -57,7 +57,7 @@ impl Broker {
         }
         let (now, ticket) = (self.now(), self.next_ticket());
         if self.link(Class::Control) != LinkState::Ready {
-            if self.probes.is_out_of_patience(settings, now) {
+            if self.probes.asking.is_out_of_patience(settings, now) {
                 let failed = self.probes.fail_all();
                 self.probes_failed(failed);
             } else {
@@ -76,7 +76,7 @@ impl Broker {
         }
         let (now, ticket) = (self.now(), self.next_ticket());
         if self.link(Class::Control) != LinkState::Ready {
-            if self.hedges.is_out_of_patience(settings, now) {
+            if self.hedges.asking.is_out_of_patience(settings, now) {
                 let failed = self.hedges.fail_all();
                 self.hedges_failed(failed);
             } else {

@@ -155,7 +155,7 @@ impl Broker {
         let [rack, no_rack] = [&self.rack, &self.no_rack].map(deadline);
         let others = [
             self.probes.next_deadline(),
-            self.hedges.next_deadline(),
+            self.hedges.asking.next_deadline(),
             self.breaker.next_deadline(),
         ];
         let due = [rack, no_rack].into_iter().chain(others).flatten().min();
@@ -230,7 +230,7 @@ impl Broker {
         let (settings, now) = (Arc::clone(&self.settings), self.now);
         match class {
             Class::Rack | Class::NoRack => self.fetch_lane(class).vigil.progress(&settings, now),
-            Class::Control => self.hedges.progress(&settings, now),
+            Class::Control => self.hedges.asking.progress(&settings, now),
         }
     }
 
@@ -333,10 +333,10 @@ impl Broker {
                 self.drained(drained);
             }
         }
-        if let Some(flight) = self.probes.answered(ticket) {
+        if let Some(flight) = self.probes.asking.answered(ticket) {
             self.probes_failed(flight.rest());
         }
-        if let Some(flight) = self.hedges.answered(ticket) {
+        if let Some(flight) = self.hedges.asking.answered(ticket) {
             self.hedges_failed(flight.rest());
         }
     }
@@ -346,8 +346,8 @@ impl Broker {
         self.muted_until = self.muted_until.max(until);
         self.rack.extend(mute);
         self.no_rack.extend(mute);
-        self.probes.extend(mute);
-        self.hedges.extend(mute);
+        self.probes.asking.extend(mute);
+        self.hedges.asking.extend(mute);
     }
 
     fn on_tick(&mut self) {
@@ -363,7 +363,10 @@ impl Broker {
             let alerts = self.fetch_lane(class).vigil.tick(now);
             self.alert(class, alerts);
         }
-        let (probe, hedge) = (self.probes.overdue(now), self.hedges.overdue(now));
+        let (probe, hedge) = (
+            self.probes.asking.overdue(now),
+            self.hedges.asking.overdue(now),
+        );
         if probe.is_some() || hedge.is_some() {
             self.probes_failed(probe.map(Flight::rest).unwrap_or_default());
             self.hedges_failed(hedge.map(Flight::rest).unwrap_or_default());

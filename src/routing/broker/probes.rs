@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use std::time::Duration;
 
-use super::asked::Flight;
+use super::asked::{Asking, Flight};
 use super::output::Ticket;
 use super::settings::Settings;
 use super::share::{ProbeNeed, ProbeShare};
@@ -16,7 +16,7 @@ use crate::wire::api::fetch::Request;
 #[derive(Clone, Debug)]
 pub(super) struct Probes {
     queue: IndexMap<TopicPartition, Demand>,
-    flight: Option<Flight>,
+    pub(super) asking: Asking,
     /// Probes that may leave now; refilled with time, at most one second's worth.
     tokens: f64,
     filled_at: Moment,
@@ -26,8 +26,6 @@ pub(super) struct Probes {
     told_at: Moment,
     /// Until when a queue that ran empty counts as waiting.
     busy_until: Option<Moment>,
-    /// When the queue gives up on a control connection that is not Ready.
-    patience: Option<Moment>,
 }
 
 impl Probes {
@@ -35,14 +33,13 @@ impl Probes {
         let per_second = settings.probe_per_second;
         Self {
             queue: IndexMap::new(),
-            flight: None,
+            asking: Asking::default(),
             tokens: per_second,
             filled_at: Moment::ZERO,
             per_second,
             told: ProbeNeed::default(),
             told_at: Moment::ZERO,
             busy_until: None,
-            patience: None,
         }
     }
 
@@ -57,7 +54,7 @@ impl Probes {
     /// ceased to a while ago, or that many more or fewer routes follow this broker. Told again
     /// while there is no share for what waits: the word may have been lost.
     pub(super) fn news(&mut self, followers: usize, now: Moment) -> Option<ProbeNeed> {
-        if !self.queue.is_empty() || self.flight.is_some() {
+        if !self.queue.is_empty() || self.asking.is_out() {
             self.busy_until = Some(now + LINGER);
         }
         self.busy_until = self.busy_until.filter(|until| now < *until);
@@ -82,13 +79,7 @@ impl Probes {
     /// Forgets a question, waiting or running.
     pub(super) fn cancel(&mut self, partition: &TopicPartition) {
         self.queue.shift_remove(partition);
-        // Nobody waits for the connection any more; who asks next waits from then on.
-        if self.queue.is_empty() {
-            self.patience = None;
-        }
-        if let Some(flight) = &mut self.flight {
-            flight.cancel(partition);
-        }
+        self.asking.cancel(partition, !self.queue.is_empty());
     }
 
     pub(super) fn is_waiting(&self) -> bool {
@@ -102,13 +93,13 @@ impl Probes {
         settings: &Settings,
         now: Moment,
     ) -> Option<Request> {
-        self.patience = None;
+        self.asking.connected();
         self.refill(now);
         let count = self
             .affordable()
             .min(settings.probe_batch)
             .min(self.queue.len());
-        if self.flight.is_some() || count == 0 {
+        if self.asking.is_out() || count == 0 {
             return None;
         }
         let mut flight = Flight::new(ticket, now + settings.probe_timeout);
@@ -117,7 +108,7 @@ impl Probes {
             partitions.push(flight.add(partition, &question, PROBE_BYTES));
             self.tokens -= 1.0;
         }
-        self.flight = Some(flight);
+        self.asking.leaves(flight);
         Some(Request {
             session_id: 0,
             session_epoch: -1,
@@ -132,45 +123,19 @@ impl Probes {
         })
     }
 
-    /// The request answered; `None` if it is not the one in flight.
-    pub(super) fn answered(&mut self, ticket: Ticket) -> Option<Flight> {
-        self.flight.take_if(|flight| flight.is(ticket))
-    }
-
-    /// The request that went unanswered for too long.
-    pub(super) fn overdue(&mut self, now: Moment) -> Option<Flight> {
-        self.flight.take_if(|flight| flight.is_late(now))
-    }
-
     /// All questions: the connection is gone.
     pub(super) fn fail_all(&mut self) -> Vec<(TopicPartition, Stamp)> {
-        self.patience = None;
-        let mut failed = self.flight.take().map(Flight::rest).unwrap_or_default();
+        let mut failed = self.asking.fail();
         let waiting = self.queue.drain(..);
         failed.extend(waiting.map(|(partition, question)| (partition, question.stamp)));
         failed
     }
 
-    /// There is no connection: questions wait for it no longer than for an answer. True once that
-    /// time is over.
-    pub(super) fn is_out_of_patience(&mut self, settings: &Settings, now: Moment) -> bool {
-        let due = *self.patience.get_or_insert(now + settings.probe_timeout);
-        due <= now
-    }
-
-    pub(super) fn extend(&mut self, mute: Duration) {
-        self.patience = self.patience.map(|due| due + mute);
-        if let Some(flight) = &mut self.flight {
-            flight.extend(mute);
-        }
-    }
-
     pub(super) fn next_deadline(&self) -> Option<Moment> {
-        let flight = self.flight.as_ref().map(Flight::deadline);
         // What waits for a connection waits for no token: none is earned meanwhile.
         let stuck = self.queue.is_empty()
-            || self.flight.is_some()
-            || self.patience.is_some()
+            || self.asking.is_out()
+            || self.asking.is_patient()
             || self.tokens >= 1.0;
         let token = match (stuck, self.per_second > 0.0) {
             (true, _) => None,
@@ -180,7 +145,7 @@ impl Probes {
             }
             (false, false) => Some(self.told_at + LINGER),
         };
-        let deadlines = [flight, token, self.patience, self.busy_until];
+        let deadlines = [self.asking.next_deadline(), token, self.busy_until];
         deadlines.into_iter().flatten().min()
     }
 
