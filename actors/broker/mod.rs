@@ -19,7 +19,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub(crate) use links::Links;
 pub(crate) use messages::{Answer, Exchange, LinkLot};
-pub(crate) use ports::change_of;
 
 use self::exchange::Waiting;
 use super::directory::{Directory, Threads};

@@ -242,8 +242,8 @@ impl BrokerLink {
         if self.aside.contains(&id) {
             return self.beside(id, class, to);
         }
-        let (before, after) = (link_of(from), link_of(to));
-        let change = change_of(from, to, reason);
+        let (before, after) = (Link::of(from), Link::of(to));
+        let change = LinkChange::between(from, to, reason);
         // The end of a connection that was replaced already is no news; its requests have their
         // answers.
         if in_use && (before != after || change.is_some()) {
@@ -381,40 +381,8 @@ impl BrokerLink {
     }
 }
 
-/// How a connection's state looks to a route.
-fn link_of(state: StateName) -> Link {
-    match state {
-        StateName::Ready | StateName::Reauth => Link::Ready,
-        StateName::Resolving
-        | StateName::Connecting
-        | StateName::Tls
-        | StateName::VersionsPre
-        | StateName::Handshake
-        | StateName::Authenticate
-        | StateName::VersionsPost => Link::Dialling,
-        StateName::Idle | StateName::Draining | StateName::Backoff | StateName::Closed => {
-            Link::Down
-        }
-    }
-}
-
-/// The change that others hear of; `None` for steps that none waits for, and for an idle close.
-pub(crate) fn change_of(from: StateName, to: StateName, reason: &Reason) -> Option<LinkChange> {
-    match (link_of(from), link_of(to)) {
-        (Link::Dialling | Link::Down, Link::Ready) => Some(LinkChange::Ready),
-        // A connection lost while nothing was in flight rests in Idle, as an unused one does.
-        (Link::Ready, Link::Down) if !is_idle_close(reason) => Some(LinkChange::Lost),
-        (Link::Dialling, Link::Down) => Some(LinkChange::Failed),
-        (Link::Ready, _) | (Link::Down | Link::Dialling, _) => None,
-    }
-}
-
-fn is_idle_close(reason: &Reason) -> bool {
-    matches!(reason, Reason::Unused | Reason::Drain(_))
-}
-
 fn state_of(state: StateName, change: Option<LinkChange>) -> LinkState {
-    match (link_of(state), change) {
+    match (Link::of(state), change) {
         (Link::Ready, _) => LinkState::Ready,
         (Link::Dialling, _) => LinkState::Connecting,
         (Link::Down, Some(LinkChange::Lost)) => LinkState::Lost,

@@ -7,7 +7,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::CoordinatorActor;
 use super::asking::answer_of;
-use crate::actors::broker::{Answer, change_of};
+use crate::actors::broker::Answer;
 use crate::actors::net::{IoInput, IoNews, Net, Port, PortId, Said, target};
 use crate::cluster::Target;
 use crate::group;
@@ -213,7 +213,7 @@ impl CoordinatorActor {
                 Said::Returned(carried) => self.port_input(Input::Adopt(carried)),
                 Said::Event(Event::Transition { from, to, reason }) => {
                     tracing::debug!(%from, %to, %reason, "coordinator connection");
-                    match change_of(from, to, &reason) {
+                    match LinkChange::between(from, to, &reason) {
                         Some(LinkChange::Lost | LinkChange::Failed) => {
                             self.owed.push_back(group::Input::CoordinatorLost);
                         }

@@ -11,10 +11,9 @@ use crate::actors::handler::HostRequest;
 use crate::actors::status::PartitionStatus;
 use crate::actors::supervise::{Death, DeathReason, guarded};
 use crate::actors::telemetry::bump;
-use crate::cluster::Snapshot;
 use crate::fleet::Event;
 use crate::ids::{AssignmentEpoch, LeaderEpoch, Moment, Offset, TopicPartition};
-use crate::routing::{Assigned, Leadership};
+use crate::routing::Assigned;
 use crate::supervision::{Budget, Level, Verdict};
 
 impl PartitionSupervisor {
@@ -65,7 +64,7 @@ impl PartitionSupervisor {
             return;
         };
         let position = slot.cell.account().as_ref().map(resume_at);
-        let assigned = assigned(&self.snapshot, partition, slot.assignment.epoch, position);
+        let assigned = Assigned::by(&self.snapshot, partition, slot.assignment.epoch, position);
         slot.start(partition, &self.thread, &self.deaths, assigned);
         if !slot.room {
             slot.life.tell(Told::Room(false));
@@ -274,33 +273,4 @@ impl PartitionSupervisor {
 /// Where a new life reads on.
 fn resume_at(account: &Account) -> (Offset, Option<LeaderEpoch>) {
     (account.delivered, account.delivered_epoch)
-}
-
-/// What the snapshot says of a partition at its assignment.
-fn assigned(
-    snapshot: &Snapshot,
-    partition: &TopicPartition,
-    assignment: AssignmentEpoch,
-    position: Option<(Offset, Option<LeaderEpoch>)>,
-) -> Assigned {
-    let topic = snapshot.topic(&partition.topic);
-    let row = snapshot.partition(partition);
-    let leadership = row.map_or_else(Leadership::default, |row| Leadership {
-        leader: row.leader(),
-        epoch: row.floor,
-        addressable: row.addressable,
-    });
-    Assigned {
-        partition: partition.clone(),
-        assignment,
-        incarnation: topic.map(|topic| topic.incarnation).unwrap_or_default(),
-        topic_id: topic.and_then(|topic| topic.id),
-        leadership,
-        isr: row.map_or_else(|| Arc::from([]), |row| Arc::clone(&row.isr)),
-        isr_epoch: row.and_then(|row| row.isr_epoch),
-        replicas: row.map_or_else(|| Arc::from([]), |row| Arc::clone(&row.replicas)),
-        version: snapshot.version(),
-        position,
-        paused: false,
-    }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::stamp::Lane;
 use crate::ids::{BrokerId, Moment, Rack};
+use crate::wire::StateName;
 
 /// Lowest Fetch version that computes hints and serves from followers (KIP-392).
 pub const FOLLOWER_FETCH: i16 = 11;
@@ -44,6 +45,25 @@ pub enum Link {
     Dialling,
     /// Ready for requests.
     Ready,
+}
+
+impl Link {
+    /// How a connection in this state looks to a route.
+    pub const fn of(state: StateName) -> Self {
+        match state {
+            StateName::Ready | StateName::Reauth => Self::Ready,
+            StateName::Resolving
+            | StateName::Connecting
+            | StateName::Tls
+            | StateName::VersionsPre
+            | StateName::Handshake
+            | StateName::Authenticate
+            | StateName::VersionsPost => Self::Dialling,
+            StateName::Idle | StateName::Draining | StateName::Backoff | StateName::Closed => {
+                Self::Down
+            }
+        }
+    }
 }
 
 /// What the breaker of a broker lets through (routing.md 9.2).

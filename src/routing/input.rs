@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::facts::Class;
+use super::facts::{Class, Link};
 use super::stamp::{Role, Stamp};
 use super::trace;
+use crate::cluster::Snapshot;
 use crate::ids::{
     AssignmentEpoch, BrokerId, LeaderEpoch, MetadataVersion, Moment, Offset, PositionGeneration,
     TopicId, TopicIncarnation, TopicPartition,
 };
-use crate::wire::ErrorCode;
 use crate::wire::api::fetch::Row;
+use crate::wire::{ErrorCode, Reason, StateName};
 
 /// An input of the route machine. Everything about brokers travels in the facts argument; the
 /// inputs that name a broker only say that its facts changed.
@@ -262,6 +263,38 @@ pub struct Assigned {
     pub paused: bool,
 }
 
+impl Assigned {
+    /// What `snapshot` says of a partition at its assignment; nothing, if it does not know it yet.
+    /// Not paused.
+    pub fn by(
+        snapshot: &Snapshot,
+        partition: &TopicPartition,
+        assignment: AssignmentEpoch,
+        position: Option<(Offset, Option<LeaderEpoch>)>,
+    ) -> Self {
+        let topic = snapshot.topic(&partition.topic);
+        let row = snapshot.partition(partition);
+        let leadership = row.map_or_else(Leadership::default, |row| Leadership {
+            leader: row.leader(),
+            epoch: row.floor,
+            addressable: row.addressable,
+        });
+        Self {
+            partition: partition.clone(),
+            assignment,
+            incarnation: topic.map(|topic| topic.incarnation).unwrap_or_default(),
+            topic_id: topic.and_then(|topic| topic.id),
+            leadership,
+            isr: row.map_or_else(|| Arc::from([]), |row| Arc::clone(&row.isr)),
+            isr_epoch: row.and_then(|row| row.isr_epoch),
+            replicas: row.map_or_else(|| Arc::from([]), |row| Arc::clone(&row.replicas)),
+            version: snapshot.version(),
+            position,
+            paused: false,
+        }
+    }
+}
+
 /// Who leads a partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Leadership {
@@ -283,6 +316,21 @@ pub enum LinkChange {
     Lost,
     /// A dial failed.
     Failed,
+}
+
+impl LinkChange {
+    /// What a step of a connection means to routes; `None` for steps that none waits for, and for
+    /// an idle close.
+    pub fn between(from: StateName, to: StateName, reason: &Reason) -> Option<Self> {
+        let idle = matches!(reason, Reason::Unused | Reason::Drain(_));
+        match (Link::of(from), Link::of(to)) {
+            (Link::Dialling | Link::Down, Link::Ready) => Some(Self::Ready),
+            // A connection lost while nothing was in flight rests in Idle, as an unused one does.
+            (Link::Ready, Link::Down) => (!idle).then_some(Self::Lost),
+            (Link::Dialling, Link::Down) => Some(Self::Failed),
+            (Link::Ready, _) | (Link::Down | Link::Dialling, _) => None,
+        }
+    }
 }
 
 /// What indexing found in the records of a row.

@@ -239,7 +239,8 @@ impl Rig {
         let route = &self.readers[partition].route;
         let assignment = AssignmentEpoch(route.generation().0 + 1);
         let snapshot = self.metadata.snapshot();
-        let assigned = questions::assigned(snapshot, partition, assignment, offset);
+        let position = Some((Offset(offset), None));
+        let assigned = routing::Assigned::by(snapshot, partition, assignment, position);
         self.route_input(partition, Input::Assigned(assigned));
     }
 

@@ -293,8 +293,8 @@ impl Net {
     }
 
     fn transition(&mut self, wire: Wire, from: StateName, to: StateName, reason: &Reason) {
-        let (before, link) = (link_of(from), link_of(to));
-        let change = change_of(before, link, reason);
+        let (before, link) = (Link::of(from), Link::of(to));
+        let change = LinkChange::between(from, to, reason);
         if before == link && change.is_none() {
             return;
         }
@@ -387,33 +387,5 @@ impl Transit {
             | Self::Answer(wire, ..)
             | Self::Gone(wire, _) => *wire,
         }
-    }
-}
-
-/// How a connection's state looks to a route.
-fn link_of(state: StateName) -> Link {
-    match state {
-        StateName::Ready | StateName::Reauth => Link::Ready,
-        StateName::Resolving
-        | StateName::Connecting
-        | StateName::Tls
-        | StateName::VersionsPre
-        | StateName::Handshake
-        | StateName::Authenticate
-        | StateName::VersionsPost => Link::Dialling,
-        StateName::Idle | StateName::Draining | StateName::Backoff | StateName::Closed => {
-            Link::Down
-        }
-    }
-}
-
-/// The change routes hear of; an idle close is none.
-fn change_of(from: Link, to: Link, reason: &Reason) -> Option<LinkChange> {
-    let idle = matches!(reason, Reason::Unused | Reason::Drain(_));
-    match (from, to) {
-        (Link::Dialling | Link::Down, Link::Ready) => Some(LinkChange::Ready),
-        (Link::Ready, Link::Down) => (!idle).then_some(LinkChange::Lost),
-        (Link::Dialling, Link::Down) => Some(LinkChange::Failed),
-        (Link::Ready, _) | (Link::Down | Link::Dialling, _) => None,
     }
 }

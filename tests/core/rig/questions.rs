@@ -1,43 +1,15 @@
 //! What the rig asks the cluster for metadata, and what the answers say to routes.
 
-use nearside::cluster::{self, Diff, LeaderSource, Snapshot, Target, Want};
+use nearside::cluster::{self, Diff, LeaderSource, Target, Want};
 use nearside::group::NoAnswer;
-use nearside::ids::{AssignmentEpoch, BrokerId, Offset, TopicPartition};
+use nearside::ids::{BrokerId, TopicPartition};
 use nearside::offsets::{resolve, sampler};
-use nearside::routing::{Assigned, Input, Leadership, broker};
+use nearside::routing::{Input, Leadership, broker};
 use nearside::wire::{self, Completion, Response};
 
 use super::host::Purpose;
 use super::net::Wire;
 use super::{Reader, Rig};
-
-/// What metadata says of a partition, for its first route.
-pub(crate) fn assigned(
-    snapshot: &Snapshot,
-    partition: &TopicPartition,
-    assignment: AssignmentEpoch,
-    offset: i64,
-) -> Assigned {
-    let topic = snapshot.topic(&partition.topic).unwrap();
-    let row = snapshot.partition(partition).unwrap();
-    Assigned {
-        partition: partition.clone(),
-        assignment,
-        incarnation: topic.incarnation,
-        topic_id: topic.id,
-        leadership: Leadership {
-            leader: row.leader(),
-            epoch: row.floor,
-            addressable: row.addressable,
-        },
-        isr: row.isr.clone(),
-        isr_epoch: row.isr_epoch,
-        replicas: row.replicas.clone(),
-        version: snapshot.version(),
-        position: Some((Offset(offset), None)),
-        paused: false,
-    }
-}
 
 impl Rig {
     pub(super) fn on_completed(&mut self, (broker, class): Wire, completion: Completion) {

@@ -2,12 +2,9 @@
 
 use std::collections::VecDeque;
 
-use nearside::cluster::Snapshot;
-use nearside::ids::{AssignmentEpoch, TopicPartition};
+use nearside::ids::TopicPartition;
 use nearside::records::{BatchSet, BatchView, ReadSettings};
-use nearside::routing::{
-    self, Assigned, Delivery, Event, Indexed, Input, Leadership, Output, broker,
-};
+use nearside::routing::{self, Delivery, Event, Indexed, Input, Output, broker};
 
 use super::{Member, Note};
 
@@ -178,33 +175,5 @@ fn index(delivery: &Delivery) -> Index {
         views,
         gaps,
         indexed,
-    }
-}
-
-/// What the snapshot says of a partition at its assignment.
-pub(super) fn assigned(
-    snapshot: &Snapshot,
-    partition: &TopicPartition,
-    assignment: AssignmentEpoch,
-) -> Assigned {
-    let topic = snapshot.topic(&partition.topic);
-    let row = snapshot.partition(partition);
-    let leadership = row.map_or_else(Leadership::default, |row| Leadership {
-        leader: row.leader(),
-        epoch: row.floor,
-        addressable: row.addressable,
-    });
-    Assigned {
-        partition: partition.clone(),
-        assignment,
-        incarnation: topic.map(|topic| topic.incarnation).unwrap_or_default(),
-        topic_id: topic.and_then(|topic| topic.id),
-        leadership,
-        isr: row.map_or_else(|| [].into(), |row| row.isr.clone()),
-        isr_epoch: row.and_then(|row| row.isr_epoch),
-        replicas: row.map_or_else(|| [].into(), |row| row.replicas.clone()),
-        version: snapshot.version(),
-        position: None,
-        paused: false,
     }
 }

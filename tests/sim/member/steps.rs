@@ -10,7 +10,6 @@ use nearside::offsets::commit::{self, Due, FlushId};
 use nearside::offsets::resolve;
 use nearside::routing;
 
-use super::driving::assigned;
 use super::{Member, Note, Slot};
 
 /// The step under way. An `Assign` is over at once, so it is never one.
@@ -82,7 +81,7 @@ impl Member {
         let slot = Slot::new(epoch, &self.routing, self.now);
         self.slots.insert(partition.clone(), slot);
         self.assign_host(partition, epoch);
-        let input = assigned(&self.snapshot, partition, epoch);
+        let input = routing::Assigned::by(&self.snapshot, partition, epoch, None);
         self.drive(partition, routing::Input::Assigned(input));
     }
 
