@@ -151,11 +151,12 @@ fn path_attributes_are_few_and_known() {
         .map(|source| source.code.matches("#[path").count())
         .sum();
     // The ring of actors, and what scenarios and simulator share: their network, and the
-    // watch over their probes.
+    // watch over their probes and over each step of a route.
     let known = [
         ("src/lib.rs", "#[path = \"../actors/mod.rs\"]"),
         ("tests/sim/main.rs", "#[path = \"../core/rig/net.rs\"]"),
         ("tests/sim/main.rs", "#[path = \"../core/rig/probing.rs\"]"),
+        ("tests/sim/main.rs", "#[path = \"../core/rig/step.rs\"]"),
     ];
     for (file, attribute) in known {
         let text = fs::read_to_string(root().join(file)).unwrap();

@@ -29,5 +29,7 @@ mod plan;
 #[path = "../core/rig/probing.rs"]
 mod probing;
 mod seeds;
+#[path = "../core/rig/step.rs"]
+mod step;
 mod trail;
 mod world;

@@ -13,6 +13,7 @@ mod questions;
 mod reader;
 mod resolving;
 mod sampling;
+mod step;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -9,6 +9,8 @@ use nearside::routing::{
     Brokers, Count, Delivery, Demand, Event, Indexed, Input, Output, Route, RoutingChange,
 };
 
+use super::step;
+
 /// A route and everything it said.
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -66,28 +68,8 @@ impl Reader {
         draw: Draw,
         now: Moment,
     ) -> Vec<Output> {
-        let before = self.route.clone();
-        self.route.handle(input.clone(), brokers, draw, now);
-        let outputs: Vec<_> = std::iter::from_fn(|| self.route.poll_output()).collect();
-        let step = invariants::Step {
-            before: &before,
-            input,
-            brokers,
-            draw,
-            now,
-            outputs: &outputs,
-            after: &self.route,
-        };
-        assert_eq!(step.broken(), None, "{step:#?}");
-        self.requests.heard(input);
-        for output in &outputs {
-            assert!(
-                self.requests.said(output),
-                "I2: {output:?} after {:?}",
-                self.requests
-            );
-        }
-        outputs
+        let watched = (&mut self.route, &mut self.requests);
+        step::take(watched, input, brokers, draw, now)
     }
 
     /// Notes an output; the answer of a delivery is the input to hand in next.

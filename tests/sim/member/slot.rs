@@ -7,6 +7,7 @@ use nearside::invariants::routing as invariants;
 use nearside::routing::{self, Brokers, Input, Output, Position, Route, RoutingChange};
 
 use super::account::Account;
+use crate::step;
 
 /// A partition as its process holds it.
 pub(crate) struct Slot {
@@ -62,28 +63,8 @@ impl Slot {
         draw: Draw,
         now: Moment,
     ) -> Vec<Output> {
-        let before = self.route.clone();
-        self.route.handle(input.clone(), brokers, draw, now);
-        let outputs: Vec<_> = std::iter::from_fn(|| self.route.poll_output()).collect();
-        let step = invariants::Step {
-            before: &before,
-            input,
-            brokers,
-            draw,
-            now,
-            outputs: &outputs,
-            after: &self.route,
-        };
-        assert_eq!(step.broken(), None, "{step:#?}");
-        self.requests.heard(input);
-        for output in &outputs {
-            let requests = self.requests;
-            assert!(
-                self.requests.said(output),
-                "I2: {output:?} after {requests:?}"
-            );
-        }
-        outputs
+        let watched = (&mut self.route, &mut self.requests);
+        step::take(watched, input, brokers, draw, now)
     }
 
     /// Whether records could be expected of it.
