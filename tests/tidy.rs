@@ -298,7 +298,7 @@ fn modules_of(path: &Path) -> Vec<PathBuf> {
     let stem = path.file_stem().unwrap().to_str().unwrap();
     let inside = match stem {
         "mod" | "lib" | "main" => folder.to_path_buf(),
-        _ if folder.ends_with("tests") || folder.ends_with("bin") => folder.to_path_buf(),
+        _ if is_folder_of_roots(folder) => folder.to_path_buf(),
         stem => folder.join(stem),
     };
     let code = blank(&text);
@@ -316,6 +316,13 @@ fn modules_of(path: &Path) -> Vec<PathBuf> {
         })
         .filter(|file| file.exists())
         .collect()
+}
+
+/// Whether each file of `folder` is a crate of its own.
+fn is_folder_of_roots(folder: &Path) -> bool {
+    ["tests", "benches", "bin"]
+        .iter()
+        .any(|name| folder.ends_with(name))
 }
 
 /// Every metric name in `text`.
