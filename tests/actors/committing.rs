@@ -31,11 +31,7 @@ fn retry_after_five_seconds_is_attempt_two_and_not_before() {
             }
         });
         let subscription = Subscription::topics(["orders"]).handler(handler);
-        let fleet = stage
-            .fleet("g", "b", subscription)
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = stage.start("b", subscription).await;
         until("three attempts ran", || attempts.lock().unwrap().len() == 3).await;
         fleet.stop(Duration::from_secs(20)).await;
         let attempts = attempts.lock().unwrap().clone();
@@ -56,11 +52,7 @@ fn an_empty_compacted_batch_moves_the_watermark_past_all_it_covers() {
         stage.produce("orders", 0, 100);
         stage.append("orders", 0, emptied(42));
         let seen = Seen::default();
-        let fleet = stage
-            .fleet("g", "b", seen.noting("orders"))
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = stage.start("b", seen.noting("orders")).await;
         until("the watermark passes the batch", || {
             let report = fleet.report();
             let row = report.partitions.first();
@@ -88,11 +80,7 @@ fn watermarks_reached_while_a_commit_is_in_flight_cost_exactly_one_more_commit()
         stage.topic("orders", 1);
         stage.produce("orders", 0, 30);
         let (seen, permits) = (Seen::default(), Arc::new(Semaphore::new(0)));
-        let fleet = stage
-            .fleet("g", "b", gated(&seen, &permits))
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = stage.start("b", gated(&seen, &permits)).await;
         until("the first record is in hand", || seen.len() == 1).await;
         pass(Duration::from_secs(20)).await;
         let before = stage.requests(Api::OffsetCommit);
@@ -131,11 +119,7 @@ fn a_row_refused_in_a_commit_is_retried_and_costs_no_record() {
             stage.produce("orders", partition, 10);
         }
         let seen = Seen::default();
-        let fleet = stage
-            .fleet("g", "b", seen.noting("orders"))
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = stage.start("b", seen.noting("orders")).await;
         until("both are committed", || {
             (0..2).all(|one| stage.committed("g", &orders(one)) == Some(Offset(10)))
         })
@@ -152,11 +136,7 @@ fn refused_commits_hold_nobody_up_and_are_made_good() {
         let stage = Stage::new();
         stage.topic("orders", 1);
         let seen = Seen::default();
-        let fleet = stage
-            .fleet("g", "b", seen.noting("orders"))
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = stage.start("b", seen.noting("orders")).await;
         stage.produce("orders", 0, 10);
         until("it is committed", || {
             stage.committed("g", &orders(0)) == Some(Offset(10))
@@ -187,11 +167,7 @@ fn the_first_join_takes_the_member_id_it_is_given_at_once() {
         let stage = Stage::new();
         stage.topic("orders", 1);
         let seen = Seen::default();
-        let fleet = stage
-            .fleet("g", "b", seen.noting("orders"))
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = stage.start("b", seen.noting("orders")).await;
         until("it is a member", || fleet.report().member.is_some()).await;
         let joins: Vec<_> = stage.cluster().with(|cluster| {
             let joins = cluster.history().filter(|seen| seen.api == Api::JoinGroup);

@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::stage::{Stage, pass, run, until};
+use crate::stage::{Stage, pass, run, start, until};
 
 /// What stands between the client and one broker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -196,10 +196,8 @@ fn cut_off_from_the_nearest(way: Way, coordinator: bool, gap_max: Duration) {
         let diary = Diary::default();
         let fleet = stage
             .fleet(&group, "b", diary.subscription("orders"))
-            .transport(Arc::clone(&cut) as Arc<dyn Transport>)
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+            .transport(Arc::clone(&cut) as Arc<dyn Transport>);
+        let fleet = start(fleet).await;
         busy(&stage, Duration::from_secs(4)).await;
         let broker_of = |at: &TopicPartition| {
             let report = fleet.report();

@@ -8,7 +8,7 @@ use nearside::fleet::{Event, FleetHandle};
 use nearside::ids::{Offset, TopicPartition};
 use nearside::records::HEADER_BYTES;
 
-use crate::stage::{Seen, Stage, forged, run, until};
+use crate::stage::{Seen, Stage, forged, run, start, until};
 
 /// Five records `0` to `4`, eight bytes each.
 fn five() -> Bytes {
@@ -70,10 +70,8 @@ fn skipping_passes_each_batch_that_cannot_be_read_and_nothing_else() {
         let seen = Seen::default();
         let fleet = stage
             .fleet("g", "b", seen.noting("orders"))
-            .property("wire.batch.policy", "skip")
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+            .property("wire.batch.policy", "skip");
+        let fleet = start(fleet).await;
         // Two records of the second bad batch are good.
         until("all but the bad ones are seen", || seen.len() == 27).await;
         assert_ne!(fleet.report().partitions[0].state, "failed");
@@ -99,11 +97,7 @@ fn halting_stands_still_at_the_first_and_commits_nothing_behind_it() {
         stage.append("orders", 0, with_a_broken_record());
         stage.produce("orders", 0, 5);
         let seen = Seen::default();
-        let fleet = stage
-            .fleet("g", "b", seen.noting("orders"))
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = stage.start("b", seen.noting("orders")).await;
         until("it is told", || !told(&fleet).is_empty()).await;
         let expected = [(Offset(7), Some(Offset(10)), false)];
         assert_eq!(told(&fleet), expected);

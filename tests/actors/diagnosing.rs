@@ -29,8 +29,7 @@ fn a_rack_nobody_has_is_told_once_and_stands_in_the_report() {
         let stage = Stage::new();
         stage.topic("orders", 3);
         stage.produce("orders", 0, 10);
-        let fleet = stage.fleet("billing", "elsewhere", reader());
-        let fleet = fleet.start_on_this_thread().await.unwrap();
+        let fleet = stage.start("elsewhere", reader()).await;
         until("the rack is missed", || !told(&fleet).is_empty()).await;
         assert_eq!(told(&fleet), [("rack_absent", false)]);
         let report = fleet.report();
@@ -55,8 +54,7 @@ fn a_fleet_in_a_rack_of_its_cluster_has_nothing_to_say() {
         let stage = Stage::new();
         stage.topic("orders", 3);
         stage.produce("orders", 0, 10);
-        let fleet = stage.fleet("billing", "b", reader());
-        let fleet = fleet.start_on_this_thread().await.unwrap();
+        let fleet = stage.start("b", reader()).await;
         // Paused time: longer than any diagnostic takes to be raised.
         tokio::time::sleep(Duration::from_secs(75)).await;
         assert_eq!(told(&fleet), []);
@@ -71,8 +69,7 @@ fn a_change_of_route_tells_everything_about_itself() {
         let stage = Stage::new();
         stage.topic("orders", 1);
         stage.produce("orders", 0, 10);
-        let fleet = stage.fleet("billing", "b", reader());
-        let fleet = fleet.start_on_this_thread().await.unwrap();
+        let fleet = stage.start("b", reader()).await;
         let follows = || {
             let report = fleet.report();
             report.partitions.iter().any(|one| one.state == "follower")

@@ -32,11 +32,7 @@ fn a_handler_that_panics_at_the_first_attempt_of_every_tenth_record_loses_nothin
             }
         });
         let subscription = Subscription::topics(["orders"]).handler(handler);
-        let fleet = stage
-            .fleet("g", "b", subscription)
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = stage.start("b", subscription).await;
         until("all records are done", || seen.len() == 600).await;
         let stopped = fleet.stop(Duration::from_secs(20)).await;
         for partition in 0..3 {
@@ -68,11 +64,7 @@ fn a_stop_on_record_five_drains_commits_five_leaves_and_names_the_place() {
             }
         });
         let subscription = Subscription::topics(["orders"]).handler(handler);
-        let fleet = stage
-            .fleet("g", "b", subscription)
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = stage.start("b", subscription).await;
         let stopped = fleet.stopped().await;
         let at = TopicPartition::new("orders", 0);
         match &stopped.reason {
@@ -98,11 +90,7 @@ fn a_killed_follower_costs_no_record_and_is_read_again_once_it_is_back() {
         let stage = Stage::new();
         stage.topic("orders", 3);
         let seen = Seen::default();
-        let fleet = stage
-            .fleet("g", "b", seen.noting("orders"))
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = stage.start("b", seen.noting("orders")).await;
         produce_all(&stage, 100);
         until("the first records are seen", || seen.len() == 300).await;
         let served = stage.record_bytes(2);
@@ -142,11 +130,7 @@ fn moving_every_leader_loses_nothing_and_resets_nothing() {
         let stage = Stage::new();
         stage.topic("orders", 3);
         let seen = Seen::default();
-        let fleet = stage
-            .fleet("g", "b", seen.noting("orders"))
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = stage.start("b", seen.noting("orders")).await;
         produce_all(&stage, 50);
         until("the first records are seen", || seen.len() == 150).await;
         for round in 1..=6_usize {
@@ -181,21 +165,13 @@ fn a_second_start_goes_on_behind_the_commit_of_the_first() {
         stage.topic("orders", 3);
         produce_all(&stage, 100);
         let first = Seen::default();
-        let fleet = stage
-            .fleet("g", "b", first.noting("orders"))
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = stage.start("b", first.noting("orders")).await;
         until("some records are seen", || first.len() >= 120).await;
         fleet.stop(Duration::from_secs(20)).await;
 
         produce_all(&stage, 100);
         let second = Seen::default();
-        let fleet = stage
-            .fleet("g", "c", second.noting("orders"))
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = stage.start("c", second.noting("orders")).await;
         until("the rest is seen", || first.len() + second.len() >= 600).await;
         fleet.stop(Duration::from_secs(20)).await;
         for partition in 0..3 {
@@ -213,21 +189,13 @@ fn a_second_member_takes_half_of_the_partitions_and_the_others_never_stop() {
         let stage = Stage::new();
         stage.topic("orders", 4);
         let first = Seen::default();
-        let one = stage
-            .fleet("g", "a", first.noting("orders"))
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let one = stage.start("a", first.noting("orders")).await;
         until("all four are assigned", || {
             one.report().partitions.len() == 4
         })
         .await;
         let second = Seen::default();
-        let two = stage
-            .fleet("g", "b", second.noting("orders"))
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let two = stage.start("b", second.noting("orders")).await;
         until("they share", || {
             one.report().partitions.len() == 2 && two.report().partitions.len() == 2
         })
@@ -291,11 +259,7 @@ fn a_broker_that_comes_back_under_another_address_is_read_again() {
             stage.produce("orders", partition, 10);
         }
         let seen = Seen::default();
-        let fleet = stage
-            .fleet("g", "b", seen.noting("orders"))
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = stage.start("b", seen.noting("orders")).await;
         until("all records are done", || seen.len() == 30).await;
 
         let leader = BrokerId(stage.leader("orders", 0).expect("led"));

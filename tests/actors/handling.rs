@@ -3,12 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nearside::fleet::FleetHandle;
 use nearside::ids::{Offset, TopicPartition};
 use nearside::prelude::*;
 use nearside::records::{BatchWriter, Compression, NewRecord};
 
-use crate::stage::{Builder, Seen, Stage, commit_marker, run, until};
+use crate::stage::{Seen, Stage, commit_marker, run, start, until};
 
 const CODECS: [Compression; 4] = [
     Compression::Gzip,
@@ -220,10 +219,6 @@ fn noise(codec: Compression, count: usize) -> bytes::Bytes {
         writer.push(&record).expect("fits");
     }
     writer.seal().expect("has records")
-}
-
-async fn start(builder: Builder) -> FleetHandle {
-    builder.start_on_this_thread().await.expect("starts")
 }
 
 const VALUE_BYTES: usize = 48;

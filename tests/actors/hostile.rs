@@ -6,7 +6,7 @@ use nearside::embedded::{Link, RowEdit, Rule};
 use nearside::fleet::{Event as FleetEvent, FleetHandle};
 use nearside::ids::{BrokerId, Offset, TopicPartition};
 
-use crate::stage::{Builder, Seen, Stage, pass, run, until};
+use crate::stage::{Seen, Stage, pass, run, start, until};
 
 #[test]
 fn a_partition_without_leader_for_minutes_goes_on_where_it_stood() {
@@ -175,10 +175,6 @@ fn a_damaged_batch_halts_its_partition_and_no_other() {
         fleet.stop(Duration::from_secs(20)).await;
         assert_eq!(seen.offsets(&orders(1)), (0..20).collect::<Vec<_>>());
     });
-}
-
-async fn start(builder: Builder) -> FleetHandle {
-    builder.start_on_this_thread().await.expect("starts")
 }
 
 fn orders(partition: i32) -> TopicPartition {

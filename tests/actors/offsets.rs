@@ -6,7 +6,7 @@ use nearside::embedded::{Api, Record, Rule};
 use nearside::fleet::{Event as FleetEvent, FleetHandle, StartAt};
 use nearside::ids::{Moment, Offset, TopicPartition};
 
-use crate::stage::{Builder, Seen, Stage, run, until};
+use crate::stage::{Seen, Stage, run, start, until};
 
 /// runtime.md 50
 #[test]
@@ -190,10 +190,6 @@ fn two_thousand_partitions_are_read_to_their_ends_and_committed() {
             assert_eq!(stage.committed("g", &at), Some(Offset(2)));
         }
     });
-}
-
-async fn start(builder: Builder) -> FleetHandle {
-    builder.start_on_this_thread().await.expect("starts")
 }
 
 fn orders(partition: i32) -> TopicPartition {

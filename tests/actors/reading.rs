@@ -15,11 +15,7 @@ fn a_member_reads_every_record_once_in_order_and_commits_at_its_stop() {
             stage.produce("orders", partition, 250);
         }
         let seen = Seen::default();
-        let fleet = stage
-            .fleet("g", "b", seen.noting("orders"))
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = stage.start("b", seen.noting("orders")).await;
         until("all records are seen", || seen.len() == 1_000).await;
         let stopped = fleet.stop(Duration::from_secs(20)).await;
         assert!(stopped.unfinished.is_empty(), "{stopped:?}");
@@ -40,11 +36,7 @@ fn records_come_from_the_broker_in_the_members_rack() {
             stage.produce("orders", partition, 100);
         }
         let seen = Seen::default();
-        let fleet = stage
-            .fleet("g", "b", seen.noting("orders"))
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = stage.start("b", seen.noting("orders")).await;
         until("all records are seen", || seen.len() == 600).await;
         let (a, b, c) = (
             stage.record_bytes(1),

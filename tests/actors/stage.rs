@@ -93,6 +93,11 @@ impl Stage {
             .subscribe(subscription)
     }
 
+    /// A running fleet of group `g` in rack `rack`.
+    pub(crate) async fn start(&self, rack: &str, subscription: Subscription) -> FleetHandle {
+        start(self.fleet("g", rack, subscription)).await
+    }
+
     /// The way to this cluster without sockets.
     pub(crate) fn transport(&self) -> Arc<dyn Transport> {
         Arc::new(InMemory(self.cluster().clone()))
@@ -183,6 +188,11 @@ pub(crate) fn forged(batch: &Bytes, edit: impl FnOnce(&mut Vec<u8>)) -> Bytes {
 /// A complete builder.
 pub(crate) type Builder =
     nearside::fleet::FleetBuilder<nearside::fleet::Present, nearside::fleet::Present>;
+
+/// A fleet that runs on the thread of the test.
+pub(crate) async fn start(builder: Builder) -> FleetHandle {
+    builder.start_on_this_thread().await.expect("starts")
+}
 
 /// Waits, in paused time, until `condition` holds; fails after an hour of it.
 pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {

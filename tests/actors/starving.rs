@@ -55,8 +55,7 @@ fn a_leader_without_fetch_v10_that_starves_us_is_named_and_asked_with_patience()
         let broken = stage.cluster().with(|cluster| cluster.inject(broken));
         stage.produce("orders", 0, 100);
         let seen = Seen::default();
-        let fleet = stage.fleet("g", "b", seen.noting("orders"));
-        let fleet = fleet.start_on_this_thread().await.expect("starts");
+        let fleet = stage.start("b", seen.noting("orders")).await;
         let starves = || fleet.report().partitions.iter().any(|one| one.starving);
         until("the partition starves", starves).await;
         until("that is told", || !raised(&fleet).is_empty()).await;

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use nearside::fleet::{Event as FleetEvent, FleetHandle, StopReason, Victim};
 use nearside::ids::{BrokerId, Offset, TopicPartition};
-use nearside::prelude::*;
 use tokio::sync::Semaphore;
 
 use crate::committing::gated;
@@ -20,7 +19,7 @@ fn a_partition_actor_that_panics_comes_back_from_its_cell_and_nothing_runs_twice
         stage.produce("orders", 0, 150);
         let (seen, permits) = (Seen::default(), Arc::new(Semaphore::new(20)));
         let subscription = gated(&seen, &permits);
-        let fleet = start(&stage, subscription).await;
+        let fleet = stage.start("b", subscription).await;
         until("some records are seen", || seen.len() == 21).await;
 
         fleet.crash(Victim::Partition(orders(0)));
@@ -48,7 +47,7 @@ fn a_crash_behind_a_transaction_marker_does_not_run_the_record_in_hand_again() {
         stage.produce("orders", 0, 3);
         stage.append("orders", 0, commit_marker(7));
         let (seen, permits) = (Seen::default(), Arc::new(Semaphore::new(0)));
-        let fleet = start(&stage, gated(&seen, &permits)).await;
+        let fleet = stage.start("b", gated(&seen, &permits)).await;
         until("the first record is in hand", || seen.len() == 1).await;
 
         fleet.crash(Victim::Partition(orders(0)));
@@ -70,7 +69,7 @@ fn the_fourth_crash_within_a_minute_fails_the_partition_and_the_others_work() {
         let stage = Stage::new();
         stage.topic("orders", 3);
         let seen = Seen::default();
-        let fleet = start(&stage, seen.noting("orders")).await;
+        let fleet = stage.start("b", seen.noting("orders")).await;
         for partition in 0..3 {
             stage.produce("orders", partition, 10);
         }
@@ -96,7 +95,7 @@ fn the_fourth_crash_within_a_minute_fails_the_partition_and_the_others_work() {
         assert!(matches!(stopped.reason, StopReason::Requested));
         assert_eq!(stage.committed("g", &orders(1)), Some(Offset(13)));
 
-        let fleet = start(&stage, seen.noting("orders")).await;
+        let fleet = stage.start("b", seen.noting("orders")).await;
         until("a new start reads the rest", || seen.len() == 63).await;
         fleet.stop(Duration::from_secs(20)).await;
         assert_eq!(seen.offsets(&orders(1)), (0..23).collect::<Vec<_>>());
@@ -110,7 +109,7 @@ fn a_partition_that_crashes_while_it_drains_does_not_hold_the_stop() {
         stage.topic("orders", 2);
         stage.produce("orders", 0, 10);
         let (seen, permits) = (Seen::default(), Arc::new(Semaphore::new(4)));
-        let fleet = start(&stage, gated(&seen, &permits)).await;
+        let fleet = stage.start("b", gated(&seen, &permits)).await;
         until("the fifth record is in hand", || seen.len() == 5).await;
 
         let begun = tokio::time::Instant::now();
@@ -136,11 +135,7 @@ fn a_link_that_panics_is_started_again_and_is_asked_again_by_those_who_read_ther
         stage.topic("orders", 6);
         let seen = Seen::default();
         // No broker is in this rack, so every partition is read from its leader.
-        let fleet = stage
-            .fleet("g", "elsewhere", seen.noting("orders"))
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = stage.start("elsewhere", seen.noting("orders")).await;
         let mut goal = 0;
         for round in 0..5 {
             for partition in 0..6 {
@@ -181,7 +176,7 @@ fn a_crashed_link_to_the_nearest_replica_costs_no_record_and_is_read_again() {
         let stage = Stage::new();
         stage.topic("orders", 3);
         let seen = Seen::default();
-        let fleet = start(&stage, seen.noting("orders")).await;
+        let fleet = stage.start("b", seen.noting("orders")).await;
         for partition in 0..3 {
             stage.produce("orders", partition, 10);
         }
@@ -211,11 +206,7 @@ fn while_a_link_that_used_up_its_restarts_rests_another_replica_is_read() {
         stage.topic("orders", 1);
         let leader = stage.leader("orders", 0).map(BrokerId).expect("led");
         let seen = Seen::default();
-        let fleet = stage
-            .fleet("g", "elsewhere", seen.noting("orders"))
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = stage.start("elsewhere", seen.noting("orders")).await;
         stage.produce("orders", 0, 10);
         until("the first records are seen", || seen.len() == 10).await;
         until("its restarts are used up", || {
@@ -255,7 +246,7 @@ fn a_crash_of_an_actor_that_nothing_restarts_ends_the_fleet_with_its_name() {
             stage.topic("orders", 2);
             stage.produce("orders", 0, 10);
             let seen = Seen::default();
-            let fleet = start(&stage, seen.noting("orders")).await;
+            let fleet = stage.start("b", seen.noting("orders")).await;
             until("the records are seen", || seen.len() == 10).await;
             fleet.crash(victim);
             let limit = Duration::from_secs(60);
@@ -280,7 +271,7 @@ fn a_crash_of_the_fleet_supervisor_itself_is_an_end_with_a_reason() {
         let stage = Stage::new();
         stage.topic("orders", 1);
         let seen = Seen::default();
-        let fleet = start(&stage, seen.noting("orders")).await;
+        let fleet = stage.start("b", seen.noting("orders")).await;
         stage.produce("orders", 0, 10);
         until("the records are seen", || seen.len() == 10).await;
         fleet.crash(Victim::FleetSupervisor);
@@ -294,14 +285,6 @@ fn a_crash_of_the_fleet_supervisor_itself_is_an_end_with_a_reason() {
         pass(Duration::from_secs(5)).await;
         assert_eq!(seen.len(), 10);
     });
-}
-
-async fn start(stage: &Stage, subscription: Subscription) -> FleetHandle {
-    stage
-        .fleet("g", "b", subscription)
-        .start_on_this_thread()
-        .await
-        .expect("starts")
 }
 
 fn orders(partition: i32) -> TopicPartition {

@@ -22,11 +22,7 @@ fn records_that_wait_when_the_log_is_truncated_below_them_reach_no_handler() {
         stage.topic("orders", 1);
         let heir = with_a_tail(&stage);
         let (given, permits) = (Given::default(), Arc::new(Semaphore::new(5)));
-        let fleet = stage
-            .fleet("g", "elsewhere", gated(&given, &permits))
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = stage.start("elsewhere", gated(&given, &permits)).await;
         until("all is fetched", || position(&fleet) == Some(Offset(850))).await;
         assert_eq!(given.lock().expect("no panic").len(), 6, "the rest waits");
 
