@@ -351,8 +351,8 @@ pub enum Indexed {
     },
     /// The first batch fails its checksum or its bounds.
     Corrupt,
-    /// The checksum of the first batch holds, and yet it cannot be read: the leader will not have it
-    /// better the next time (wire.md 8.1 B10).
+    /// The checksum of the first batch holds, and yet it cannot be read: the leader will not
+    /// have it better the next time (wire.md 8.1 B10).
     Poison,
 }
 
