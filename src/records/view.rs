@@ -257,6 +257,7 @@ impl BatchView {
     /// delivered.
     pub(super) fn place(&self, position: Offset) -> Place {
         let next = self.vouched.then(|| self.next_offset());
+        let next = next.filter(|next| *next > position);
         Place {
             position,
             base: self.base_offset(),

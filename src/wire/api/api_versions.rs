@@ -99,6 +99,11 @@ impl Body for Response {
         let mut features = Vec::new();
         cursor.tagged(|cursor, tag| {
             match tag {
+                // What could be finalized, and a state of brokers with ZooKeeper: known, not used.
+                0 => drop(cursor.array("supported_features", FEATURE_MIN, read_feature)?),
+                3 => {
+                    cursor.bool("zk_migration_ready")?;
+                }
                 1 => epoch = cursor.i64("finalized_features_epoch")?,
                 2 => features = cursor.array("finalized_features", FEATURE_MIN, read_feature)?,
                 _ => return Ok(false),
