@@ -1,0 +1,19 @@
+//! Fuzz targets of nearside (wire.md 14): whatever a peer sends costs an error and a bounded amount
+//! of memory.
+//!
+//! Each target is a plain function over bytes. `cargo fuzz run NAME --features libfuzzer` drives it
+//! with coverage on a nightly compiler; the runner of this package mutates seeds on a stable one,
+//! always in the same way for the same seed.
+
+pub mod allocation;
+pub mod forge;
+pub mod golden;
+pub mod mutator;
+pub mod rng;
+pub mod runner;
+pub mod targets;
+
+pub use targets::{Target, all, find};
+
+#[global_allocator]
+static ALLOCATOR: allocation::Counting = allocation::Counting;

@@ -1,0 +1,162 @@
+//! The targets, by name.
+
+mod aborted;
+mod batch;
+mod codec;
+mod decode;
+mod frame;
+mod round_trip;
+mod versus;
+
+use nearside::wire::ApiKey;
+
+use crate::golden;
+use crate::mutator::Repair;
+
+/// One way to feed bytes to nearside.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name, that of its file for `cargo fuzz` as well.
+    pub name: &'static str,
+    /// Feeds one input. Panics if an invariant breaks.
+    pub run: fn(&[u8]),
+    /// Inputs to begin with.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// What the mutator makes right again.
+    pub repair: Repair,
+    /// Bytes that may be held beside 16 times the input.
+    pub room: usize,
+}
+
+/// What every decoder may hold whatever the input (wire.md 14).
+const BASE: usize = 64 * 1024;
+
+/// A target per API.
+macro_rules! decoders {
+    ($($name:literal $api:ident,)+) => {
+        [$(Target {
+            name: $name,
+            run: |data| decode::run(ApiKey::$api, data),
+            seeds: || decode::seeds(ApiKey::$api),
+            repair: Repair::None,
+            room: BASE,
+        },)+]
+    };
+}
+
+/// A target per codec.
+macro_rules! codecs {
+    ($($name:literal $number:literal,)+) => {
+        [$(Target {
+            name: $name,
+            run: |data| codec::run($number, data),
+            seeds: || codec::seeds($number),
+            repair: Repair::None,
+            // The inflated bytes, and the state of the decoder itself.
+            room: BASE + codec::OUTPUT_MAX + 2 * BASE,
+        },)+]
+    };
+}
+
+/// Every target.
+pub fn all() -> Vec<Target> {
+    let decoders = decoders! {
+        "decode_produce" Produce,
+        "decode_fetch" Fetch,
+        "decode_list_offsets" ListOffsets,
+        "decode_metadata" Metadata,
+        "decode_offset_commit" OffsetCommit,
+        "decode_offset_fetch" OffsetFetch,
+        "decode_find_coordinator" FindCoordinator,
+        "decode_join_group" JoinGroup,
+        "decode_heartbeat" Heartbeat,
+        "decode_leave_group" LeaveGroup,
+        "decode_sync_group" SyncGroup,
+        "decode_sasl_handshake" SaslHandshake,
+        "decode_api_versions" ApiVersions,
+        "decode_create_topics" CreateTopics,
+        "decode_init_producer_id" InitProducerId,
+        "decode_offset_for_leader_epoch" OffsetForLeaderEpoch,
+        "decode_describe_configs" DescribeConfigs,
+        "decode_sasl_authenticate" SaslAuthenticate,
+    };
+    let codecs = codecs! {
+        "codec_gzip" 1,
+        "codec_snappy" 2,
+        "codec_lz4" 3,
+        "codec_zstd" 4,
+    };
+    let others = [
+        Target {
+            name: "frame",
+            run: frame::run,
+            seeds: frame::seeds,
+            repair: Repair::None,
+            // Frames given out are held until the end, beside the buffer.
+            room: 4 * BASE,
+        },
+        Target {
+            name: "decode_vs_crate",
+            run: versus::run,
+            seeds: versus::seeds,
+            repair: Repair::None,
+            // The library's decoder is measured with ours, and it believes counts.
+            room: usize::MAX / 2,
+        },
+        Target {
+            name: "batch_v2",
+            run: batch::run,
+            seeds: batch::seeds,
+            repair: Repair::RecordsAt(1),
+            room: batch::ROOM,
+        },
+        Target {
+            name: "batch_legacy",
+            run: batch::run,
+            seeds: batch::legacy_seeds,
+            repair: Repair::RecordsAt(1),
+            room: batch::ROOM,
+        },
+        Target {
+            name: "aborted",
+            run: aborted::run,
+            seeds: aborted::seeds,
+            repair: Repair::None,
+            // The oracle keeps whole logs.
+            room: usize::MAX / 2,
+        },
+        Target {
+            name: "batch_round_trip",
+            run: round_trip::run,
+            seeds: round_trip::seeds,
+            repair: Repair::None,
+            room: usize::MAX / 2,
+        },
+    ];
+    decoders.into_iter().chain(codecs).chain(others).collect()
+}
+
+/// The target called `name`.
+///
+/// # Panics
+/// If there is none.
+pub fn find(name: &str) -> Target {
+    let found = all().into_iter().find(|target| target.name == name);
+    found.unwrap_or_else(|| panic!("no target is called {name}"))
+}
+
+/// Splits off the first byte, which chooses among `count` things.
+fn choose(data: &[u8], count: usize) -> Option<(usize, &[u8])> {
+    let (choice, rest) = data.split_first()?;
+    Some((usize::from(*choice) % count, rest))
+}
+
+/// Golden bodies of an API with the byte that chooses their version.
+fn chosen(api: ApiKey) -> Vec<Vec<u8>> {
+    let first = golden::versions(api).next().unwrap_or_default();
+    let chosen = |(version, body): (i16, Vec<u8>)| {
+        let choice = u8::try_from(version - first).unwrap_or_default();
+        [vec![choice], body].concat()
+    };
+    golden::bodies(api).into_iter().map(chosen).collect()
+}
