@@ -13,6 +13,7 @@ mod chaos;
 mod client;
 mod failures;
 mod fleets;
+mod golden;
 mod groups;
 mod harness;
 mod journal;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         harness::trials(&lab),
         proxies::trials(&lab),
         wire::trials(&lab),
+        golden::trials(&lab),
         fleets::trials(&lab),
         failures::trials(&lab),
         versions::trials(&lab),

@@ -10,6 +10,7 @@ mod answers;
 mod asking;
 mod flowing;
 mod frames;
+mod golden;
 mod hostile;
 mod mechanisms;
 mod rig;
