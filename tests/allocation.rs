@@ -1,28 +1,182 @@
-//! What a lying peer may make us allocate. A binary of its own, for the allocator is the process's.
+//! What a lying peer may make us allocate (wire.md 13). A binary of its own, for the allocator is
+//! the process's: an allocation above a limit aborts it.
 
 use std::alloc::System;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::{BufMut as _, Bytes, BytesMut};
 use cap::Cap;
+use nearside::ids::Offset;
+use nearside::records::{BatchSet, BatchWriter, HEADER_BYTES, NewRecord, ReadSettings};
 use nearside::wire::api::metadata;
+use nearside::wire::{ApiKey, Caps, Deframer, Response, Tier, ours};
 
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+/// The limit is the process's too: one measurement at a time.
+static MEASURING: Mutex<()> = Mutex::new(());
 
-/// wire.md A6: an allocation above the limit would abort this process.
+const KIB: usize = 1_024;
+
+/// Runs `work`, which may hold `bytes` more than is held now, and not one beyond.
+fn within<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    // Room for what the test harness does meanwhile in its own thread.
+    let limit = ALLOCATOR.allocated() + bytes + 4 * KIB;
+    let set = |limit| ALLOCATOR.set_limit(limit).expect("above what is in use");
+    set(limit);
+    let result = work();
+    set(usize::MAX);
+    result
+}
+
+/// wire.md A6
 #[test]
 fn a_count_of_two_billion_brokers_allocates_no_more_than_64_kib() {
+    let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut body = BytesMut::new();
     body.put_i32(0);
     body.put_slice(&[0xff, 0xff, 0xff, 0xff, 0x07]);
     let body = body.freeze();
-    let limit = ALLOCATOR.allocated() + 64 * 1_024;
-    ALLOCATOR
-        .set_limit(limit)
-        .expect("the limit is above what is in use");
-    let decoded = metadata::Response::decode(9, &body);
-    ALLOCATOR
-        .set_limit(usize::MAX)
-        .expect("no limit is above everything");
+    let decoded = within(64 * KIB, || metadata::Response::decode(9, &body));
     decoded.expect_err("the count is beyond the bytes");
+}
+
+/// Every place of every golden frame in turn says that two billion elements follow.
+#[test]
+fn a_huge_count_anywhere_in_an_answer_costs_no_more_than_its_share() {
+    let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut tried = 0;
+    for (api, version, body) in golden() {
+        for at in 0..body.len().min(400) {
+            for count in [
+                &[0x7f, 0xff, 0xff, 0xff][..],
+                &[0xff, 0xff, 0xff, 0xff, 0x0f],
+            ] {
+                let mut damaged = body.clone();
+                for (to, from) in damaged.iter_mut().skip(at).zip(count) {
+                    *to = *from;
+                }
+                let damaged = Bytes::from(damaged);
+                let share = 16 * damaged.len() + 64 * KIB;
+                drop(within(share, || Response::decode(api, version, &damaged)));
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 10_000, "{tried}");
+}
+
+/// wire.md A3
+#[test]
+fn a_length_of_two_billion_is_refused_before_anything_is_reserved() {
+    let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
+    for tier in [Tier::Setup, Tier::Other, Tier::Fetch] {
+        let mut deframer = Deframer::new(Caps::default());
+        deframer.expect(tier);
+        let frame = within(64 * KIB, || {
+            deframer.buffer().put_slice(&[0x7f, 0xff, 0xff, 0xff]);
+            deframer.next_frame()
+        });
+        frame.expect_err("above every cap");
+    }
+}
+
+/// wire.md A4
+#[test]
+fn bytes_that_drip_in_cost_twice_their_number_whatever_length_was_claimed() {
+    let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut deframer = Deframer::new(Caps::default());
+    deframer.expect(Tier::Fetch);
+    let claimed = u32::to_be_bytes(90 << 20);
+    for (fed, byte) in (0..300_000).zip(claimed.into_iter().chain(std::iter::repeat(7))) {
+        // The old buffer lives on while its bytes move to the new one.
+        let frame = within(3 * fed + 65 * KIB, || {
+            deframer.buffer().put_u8(byte);
+            deframer.next_frame()
+        });
+        assert_eq!(frame, Ok(None));
+        let held = deframer.buffer().capacity();
+        assert!(held <= 2 * fed + 64 * KIB, "{held} bytes held after {fed}");
+    }
+}
+
+/// wire.md A36
+#[test]
+fn counts_of_two_billion_records_or_headers_reserve_nothing() {
+    let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut writer = BatchWriter::default();
+    let record = NewRecord {
+        value: Some(b"v"),
+        ..NewRecord::default()
+    };
+    writer.push(&record).expect("small");
+    let sound = writer.seal().expect("not empty");
+    let settings = ReadSettings {
+        check_crcs: false,
+        ..ReadSettings::default()
+    };
+    let mut records = sound.to_vec();
+    records.splice(57..61, i32::MAX.to_be_bytes());
+    let mut headers = sound.to_vec();
+    headers.pop();
+    headers.extend([0xfe, 0xff, 0xff, 0xff, 0x0f]);
+    headers.splice(HEADER_BYTES..=HEADER_BYTES, [2 * 12]);
+    headers.splice(8..12, 65_i32.to_be_bytes());
+    for (bytes, is_read) in [(records, false), (headers, true)] {
+        let bytes = Bytes::from(bytes);
+        within(KIB, || {
+            let mut set = BatchSet::new(bytes, Offset(0), settings);
+            let view = set.next().expect("one batch");
+            assert_eq!(view.is_ok(), is_read);
+            for record in view.iter().flat_map(|view| view.records()) {
+                let record = record.expect("bad headers leave the record alone");
+                assert!(record.headers.iter().any(|header| header.is_err()));
+            }
+        });
+    }
+}
+
+/// The bodies of the golden frames.
+fn golden() -> Vec<(ApiKey, i16, Vec<u8>)> {
+    ApiKey::ALL.into_iter().flat_map(golden_of).collect()
+}
+
+fn golden_of(api: ApiKey) -> Vec<(ApiKey, i16, Vec<u8>)> {
+    let mut name = String::new();
+    for letter in api.to_string().chars() {
+        if letter.is_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.extend(letter.to_lowercase());
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let files = fs::read_dir(root.join(name)).into_iter().flatten();
+    let files = files.map(|entry| entry.expect("readable").path());
+    files.filter_map(|file| body(api, &file)).collect()
+}
+
+fn body(api: ApiKey, file: &PathBuf) -> Option<(ApiKey, i16, Vec<u8>)> {
+    let version: i16 = file
+        .file_stem()?
+        .to_str()?
+        .split('-')
+        .next()?
+        .parse()
+        .ok()?;
+    assert!((ours(api).min..=ours(api).max).contains(&version));
+    let text = fs::read_to_string(file).ok()?;
+    let digits: Vec<_> = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .flat_map(|line| line.chars().filter_map(|digit| digit.to_digit(16)))
+        .filter_map(|digit| u8::try_from(digit).ok())
+        .collect();
+    let pairs = digits.as_chunks::<2>().0;
+    let frame: Vec<u8> = pairs.iter().map(|[high, low]| high << 4 | low).collect();
+    let header = kafka_protocol::messages::ApiKey::try_from(api.code()).ok()?;
+    let tagged = header.response_header_version(version) > 0;
+    let body = frame.get(if tagged { 9 } else { 8 }..)?;
+    Some((api, version, body.to_vec()))
 }
