@@ -134,6 +134,7 @@ fn a_topic_that_appears_later_is_read_from_its_start() {
     });
 }
 
+/// wire.md A37
 #[test]
 fn a_damaged_batch_halts_its_partition_and_no_other() {
     run(async {

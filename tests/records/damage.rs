@@ -215,6 +215,7 @@ fn data_that_does_not_decode_names_its_codec() {
     }
 }
 
+/// wire.md A37
 #[test]
 fn damage_seen_at_the_leader_as_well_becomes_poison() {
     let mut bytes = Forge::filled(10, 5).bytes();

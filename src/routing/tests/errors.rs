@@ -187,6 +187,7 @@ fn r27_a_fenced_epoch_stops_the_fetch_until_a_newer_leader_is_known() {
     assert_eq!(desk.demand().stamp.broker, B3);
 }
 
+/// wire.md A37
 #[test]
 fn a_corrupt_batch_is_fetched_from_the_leader_before_anybody_hears_of_it() {
     let mut desk = Desk::following();
