@@ -55,7 +55,7 @@ fn mutate_once(input: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
     let at = rng.below(input.len() + 1);
     match rng.below(10) {
         0 => change(input, at, |byte| *byte ^= 1 << rng.below(8)),
-        1 => change(input, at, |byte| *byte = rng.next() as u8),
+        1 => change(input, at, |byte| *byte = rng.draw() as u8),
         2 => overwrite(input, at, &(*rng.pick(&EDGES) as i16).to_be_bytes()),
         3 => overwrite(input, at, &(*rng.pick(&EDGES) as i32).to_be_bytes()),
         4 => overwrite(input, at, &rng.pick(&EDGES).to_be_bytes()),
@@ -68,7 +68,7 @@ fn mutate_once(input: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
             input.drain(at..end);
         }
         7 => {
-            let noise: Vec<u8> = (0..rng.below(16)).map(|_| rng.next() as u8).collect();
+            let noise: Vec<u8> = (0..rng.below(16)).map(|_| rng.draw() as u8).collect();
             input.splice(at..at, noise);
         }
         8 => {

@@ -11,7 +11,7 @@ impl Rng {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -23,7 +23,7 @@ impl Rng {
     pub fn below(&mut self, end: usize) -> usize {
         match end {
             0 => 0,
-            _ => (self.next() % end as u64) as usize,
+            _ => (self.draw() % end as u64) as usize,
         }
     }
 

@@ -90,7 +90,7 @@ fn xerial(body: &[u8]) -> Vec<u8> {
 
 pub(super) fn seeds(codec: u8) -> Vec<Vec<u8>> {
     let text: Vec<u8> = b"what is repeated and repeated compresses well; ".repeat(60);
-    let mixed: Vec<u8> = (0..3_000_u32).map(|n| (n * n >> 3) as u8).collect();
+    let mixed: Vec<u8> = (0..3_000_u32).map(|n| ((n * n) >> 3) as u8).collect();
     let bomb = vec![0; 8 << 20];
     let bodies = [&text[..], &mixed, &bomb, b""];
     let mut seeds: Vec<_> = bodies.iter().map(|body| packed(codec, body)).collect();
