@@ -122,8 +122,8 @@ fn counts_of_two_billion_records_or_headers_reserve_nothing() {
     let mut headers = sound.to_vec();
     headers.pop();
     headers.extend([0xfe, 0xff, 0xff, 0xff, 0x0f]);
-    headers.splice(HEADER_BYTES..=HEADER_BYTES, [2 * 12]);
-    headers.splice(8..12, 65_i32.to_be_bytes());
+    headers.splice(HEADER_BYTES..=HEADER_BYTES, [2 * 11]);
+    headers.splice(8..12, 61_i32.to_be_bytes());
     for (bytes, is_read) in [(records, false), (headers, true)] {
         let bytes = Bytes::from(bytes);
         within(KIB, || {

@@ -26,10 +26,8 @@ pub(super) fn came(input: &Input) -> String {
             format!("leader {} did not answer whom it recommends", stamp.broker)
         }
         Input::Drained { stamp } => {
-            format!(
-                "nothing of this partition is in flight at broker {}",
-                stamp.broker
-            )
+            let broker = stamp.broker;
+            format!("nothing of this partition is in flight at broker {broker}")
         }
         Input::Indexed(indexed) => index(*indexed),
         Input::LinkChanged {
