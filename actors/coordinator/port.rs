@@ -136,10 +136,16 @@ impl CoordinatorActor {
     fn twin_said(&mut self, said: &[Said]) {
         for said in said {
             match said {
-                Said::Event(Event::Transition { to, .. }) if *to == StateName::Ready => {
+                Said::Event(Event::Transition {
+                    to: StateName::Ready,
+                    ..
+                }) => {
                     self.take_over();
                 }
-                Said::Event(Event::Transition { to, .. }) if *to == StateName::Backoff => {
+                Said::Event(Event::Transition {
+                    to: StateName::Backoff,
+                    ..
+                }) => {
                     self.port.twin = None;
                 }
                 Said::Event(_)
@@ -169,7 +175,10 @@ impl CoordinatorActor {
             match said {
                 Said::Completed(_) => self.port_said(vec![said]),
                 Said::Returned(carried) => self.port_input(Input::Adopt(carried)),
-                Said::Event(Event::Transition { to, .. }) if to == StateName::Closed => {
+                Said::Event(Event::Transition {
+                    to: StateName::Closed,
+                    ..
+                }) => {
                     self.port.former = None;
                 }
                 Said::Event(_) | Said::Throttled(_) | Said::TwinWanted => {}

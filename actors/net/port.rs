@@ -205,7 +205,7 @@ impl Port {
                 Output::Completed(completion) => said.push(Said::Completed(completion)),
                 Output::Throttled { until } => said.push(Said::Throttled(until)),
                 Output::Event(event) => said.push(Said::Event(event)),
-                Output::Sasl { socket, challenge } => self.authenticate(socket, challenge),
+                Output::Sasl { socket, challenge } => self.authenticate(socket, challenge.as_ref()),
                 Output::StartTls { socket, host } => self.order(socket, Order::Tls(host)),
                 Output::TwinWanted => said.push(Said::TwinWanted),
                 Output::Returned(carried) => said.push(Said::Returned(carried)),
@@ -237,7 +237,7 @@ impl Port {
     }
 
     /// Takes one step of the authentication; without a challenge a new one begins.
-    fn authenticate(&mut self, socket: SocketId, challenge: Option<Challenge>) {
+    fn authenticate(&mut self, socket: SocketId, challenge: Option<&Challenge>) {
         if challenge.is_none() {
             self.exchange = None;
             let (id, to_actor) = (self.id, self.to_actor.clone());
@@ -251,7 +251,7 @@ impl Port {
             }
             return;
         }
-        let challenge = challenge.as_ref().map(|Challenge(bytes)| bytes.as_ref());
+        let challenge = challenge.map(|Challenge(bytes)| bytes.as_ref());
         if let Some((of, exchange)) = &mut self.exchange
             && *of == socket
         {

@@ -70,7 +70,7 @@ async fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
         Command::Demo(options) => demo::run(&options, &mut io::stdout()).await,
         Command::Consume(options) => consume::run(&options).await,
-        Command::Produce(options) => produce::run(&options).await,
+        Command::Produce(options) => Box::pin(produce::run(&options)).await,
         Command::Replay(options) => replay::run(&options, &mut io::stdout().lock()),
         Command::Cluster(options) => cluster::run(&options, &mut io::stdout()).await,
         Command::Chaos(options) => chaos::run_command(options).await,

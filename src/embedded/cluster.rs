@@ -96,10 +96,18 @@ pub(super) enum Timer {
 }
 
 /// A frame held up by a silent link, as TCP would retransmit it.
-#[derive(Debug)]
 enum Packet {
     ToBroker(ConnectionId, Bytes),
     ToClient(ConnectionId, Bytes),
+}
+
+impl fmt::Debug for Packet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ToBroker(to, frame) => write!(f, "ToBroker({to:?}, {} bytes)", frame.len()),
+            Self::ToClient(to, frame) => write!(f, "ToClient({to:?}, {} bytes)", frame.len()),
+        }
+    }
 }
 
 impl Cluster {

@@ -21,6 +21,7 @@ mod hostile;
 mod offsets;
 mod pki;
 mod reading;
+mod secrets;
 mod securing;
 mod stage;
 mod starving;

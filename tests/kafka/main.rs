@@ -20,6 +20,7 @@ mod journal;
 mod lab;
 mod proxies;
 mod reader;
+mod security;
 mod team;
 mod versions;
 mod wire;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         fleets::trials(&lab),
         failures::trials(&lab),
         versions::trials(&lab),
+        security::trials(&lab),
         chaos::trials(&lab),
     ]
     .into_iter()

@@ -28,6 +28,10 @@ fn incompatible(why: &PeerIncompatible) -> String {
     format!("no common ground in TLS: {why:?}; see `ssl.enabled.protocols`")
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the library may add errors, and says each in its own words"
+)]
 fn certificate(error: &CertificateError, host: &str) -> String {
     let host = host.escape_debug();
     match error {

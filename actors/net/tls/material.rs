@@ -228,6 +228,10 @@ struct Sections {
 }
 
 impl Sections {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "the library may add kinds, and none of them is of use here"
+    )]
     fn take(&mut self, kind: SectionKind, bytes: Vec<u8>) {
         match kind {
             SectionKind::Certificate => self.certificates.push(bytes.into()),
@@ -239,6 +243,10 @@ impl Sections {
         }
     }
 
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "the library may add kinds, and only keys are kept"
+    )]
     fn key(&self) -> Result<Option<PrivateKeyDer<'_>>, Error> {
         let Some((kind, bytes)) = &self.key else {
             return Ok(None);

@@ -10,6 +10,7 @@ use super::admin::Admin;
 use super::guard::Guard;
 use super::java::Java;
 use super::node::{self, Node, RACKS};
+use super::secure::Secured;
 use super::{KafkaError, Proxy, until};
 
 /// What to start.
@@ -25,6 +26,8 @@ pub struct Options {
     /// How many clients may be cut off independently of each other, each behind proxies of its own;
     /// default 1.
     pub clients: usize,
+    /// Listeners that ask who is there, beside the others; default none.
+    pub secured: Option<Secured>,
 }
 
 impl Default for Options {
@@ -34,6 +37,7 @@ impl Default for Options {
             heap_mib: 512,
             racks: RACKS.map(str::to_owned).to_vec(),
             clients: 1,
+            secured: None,
         }
     }
 }
@@ -63,7 +67,7 @@ impl Cluster {
         let java = Java::new(&options.version, options.heap_mib)?;
         let tools = Java::new(DEFAULT_VERSION, options.heap_mib)?;
         let guard = Guard::new()?;
-        let plans = node::plan(guard.dir(), &options.racks, options.clients)?;
+        let plans = node::plan(guard.dir(), options)?;
         let mut proxies = BTreeMap::new();
         let mut nodes = Vec::new();
         for plan in &plans {
@@ -71,7 +75,8 @@ impl Cluster {
                 let proxy = Proxy::start(path.proxy, path.listener)?;
                 proxies.insert((client, plan.id), proxy);
             }
-            nodes.push(Node::prepare(plan.clone(), &plans, &java)?);
+            let secured = options.secured.as_ref();
+            nodes.push(Node::prepare(plan.clone(), &plans, secured, &java)?);
         }
         let mut cluster = Self {
             nodes,
@@ -80,7 +85,7 @@ impl Cluster {
             tools,
             _guard: guard,
         };
-        cluster.format()?;
+        cluster.format(options.secured.as_ref())?;
         for node in &mut cluster.nodes {
             node.start(&cluster.java)?;
         }
@@ -242,7 +247,7 @@ impl Cluster {
     }
 
     /// Every node gets the same cluster id; a JVM each, so side by side.
-    fn format(&self) -> Result<(), KafkaError> {
+    fn format(&self, secured: Option<&Secured>) -> Result<(), KafkaError> {
         // 22 characters of the URL-safe alphabet are 16 bytes when the last one has four zero bits.
         let id: String = Uuid::from_u64_pair(u64::from(std::process::id()), 1)
             .simple()
@@ -253,7 +258,7 @@ impl Cluster {
             .collect();
         let mut running = Vec::new();
         for node in &self.nodes {
-            running.push((node, node.format(&id, &self.java)?));
+            running.push((node, node.format(&id, secured, &self.java)?));
         }
         for (node, mut child) in running {
             let status = child

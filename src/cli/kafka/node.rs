@@ -7,8 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::java::Java;
+use super::secure::{self, SecurePorts, Secured};
 use super::settings;
-use super::{KafkaError, until};
+use super::{KafkaError, Options, until};
 
 /// The racks of three nodes, in the order of their ids 1, 2, 3; what is started by default.
 pub const RACKS: [&str; 3] = ["a", "b", "c"];
@@ -27,6 +28,8 @@ pub(super) struct NodePlan {
     /// One listener behind a proxy for each client that may be cut off on its own.
     pub(super) paths: Vec<ClientPath>,
     pub(super) jmx: u16,
+    /// Listeners that ask who is there.
+    pub(super) secure: Option<SecurePorts>,
 }
 
 /// The way of one client to a node.
@@ -58,11 +61,14 @@ impl Node {
     pub(super) fn prepare(
         plan: NodePlan,
         all: &[NodePlan],
+        secured: Option<&Secured>,
         java: &Java,
     ) -> Result<Self, KafkaError> {
         let (name, text) = settings::logging(java.version());
+        let properties = settings::server_properties(&plan, all, secured);
         let written = fs::create_dir_all(&plan.dir)
-            .and_then(|()| fs::write(plan.properties(), settings::server_properties(&plan, all)))
+            .and_then(|()| fs::write(plan.properties(), properties))
+            .and_then(|()| secured.map_or(Ok(()), |one| secure::write_stores(&plan.dir, one)))
             .and_then(|()| fs::write(plan.dir.join(name), text));
         written.map_err(KafkaError::doing("writing the files of a node"))?;
         Ok(Self {
@@ -71,12 +77,20 @@ impl Node {
         })
     }
 
-    /// Begins to format the node's storage.
-    pub(super) fn format(&self, cluster_id: &str, java: &Java) -> Result<Child, KafkaError> {
+    /// Begins to format the node's storage, with one user if one is to be known.
+    pub(super) fn format(
+        &self,
+        cluster_id: &str,
+        secured: Option<&Secured>,
+        java: &Java,
+    ) -> Result<Child, KafkaError> {
         let mut command = java.command("kafka.tools.StorageTool", &[]);
         command
             .args(["format", "-t", cluster_id, "-c"])
             .arg(self.plan.properties());
+        if let Some(secured) = secured {
+            command.args(["--add-scram", &secure::scram_user(secured)?]);
+        }
         self.spawn(&mut command)
     }
 
@@ -236,13 +250,12 @@ impl NodePlan {
     }
 }
 
-/// Plans a node for each rack below `dir`, on free ports, with `clients` ways to each.
-pub(super) fn plan(
-    dir: &Path,
-    racks: &[String],
-    clients: usize,
-) -> Result<Vec<NodePlan>, KafkaError> {
-    let mut ports = super::ports::free(racks.len() * (PORTS_EACH + 2 * clients))?.into_iter();
+/// Plans a node for each rack below `dir`, on free ports, with a way to each for every client.
+pub(super) fn plan(dir: &Path, options: &Options) -> Result<Vec<NodePlan>, KafkaError> {
+    let Options { racks, clients, .. } = options;
+    let secure = if options.secured.is_some() { 3 } else { 0 };
+    let each = PORTS_EACH + 2 * clients + secure;
+    let mut ports = super::ports::free(racks.len() * each)?.into_iter();
     let mut next = || {
         ports
             .next()
@@ -251,7 +264,7 @@ pub(super) fn plan(
     let mut plans = Vec::new();
     for (id, rack) in (1..).zip(racks) {
         let mut paths = Vec::new();
-        for _ in 0..clients {
+        for _ in 0..*clients {
             paths.push(ClientPath {
                 listener: next()?,
                 proxy: next()?,
@@ -266,6 +279,14 @@ pub(super) fn plan(
             controller: next()?,
             paths,
             jmx: next()?,
+            secure: match secure {
+                0 => None,
+                _ => Some(SecurePorts {
+                    ssl: next()?,
+                    sasl_ssl: next()?,
+                    sasl_plaintext: next()?,
+                }),
+            },
         });
     }
     Ok(plans)

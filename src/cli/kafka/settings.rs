@@ -1,10 +1,15 @@
 //! The files a node is started with.
 
 use super::node::NodePlan;
+use super::secure::{self, Secured};
 
 /// The `server.properties` of one node: rack-aware reads, a listener for each client that may be
 /// cut off on its own, and limits short enough that a test sees a failover within seconds.
-pub(super) fn server_properties(node: &NodePlan, nodes: &[NodePlan]) -> String {
+pub(super) fn server_properties(
+    node: &NodePlan,
+    nodes: &[NodePlan],
+    secured: Option<&Secured>,
+) -> String {
     let voters: Vec<String> = nodes
         .iter()
         .filter(|node| node.controls)
@@ -18,6 +23,15 @@ pub(super) fn server_properties(node: &NodePlan, nodes: &[NodePlan]) -> String {
         listeners += &format!(",PROXY{client}://127.0.0.1:{}", path.listener);
         advertised += &format!(",PROXY{client}://127.0.0.1:{}", path.proxy);
     }
+    if let Some(ports) = node.secure {
+        let (maps, addresses) = secure::addresses(ports);
+        protocols += maps;
+        listeners += &addresses;
+        advertised += &addresses;
+    }
+    let secure = secured.map_or_else(String::new, |secured| secure::properties(node, secured));
+    // The line that comes last counts.
+    let replicas = if nodes.len() < 3 { ALONE } else { "" };
     let roles = if node.controls {
         listeners += &format!(",CONTROLLER://127.0.0.1:{}", node.controller);
         "broker,controller"
@@ -35,7 +49,7 @@ pub(super) fn server_properties(node: &NodePlan, nodes: &[NodePlan]) -> String {
          listener.security.protocol.map={protocols}\n\
          listeners={listeners}\n\
          advertised.listeners={advertised}\n\
-         {COMMON}",
+         {COMMON}{replicas}{secure}",
         id = node.id,
         rack = node.rack,
         logs = node.dir.join("data").display(),
@@ -74,6 +88,14 @@ group.consumer.min.session.timeout.ms=1000
 num.network.threads=2
 num.io.threads=4
 log.cleaner.dedupe.buffer.size=16777216
+";
+
+const ALONE: &str = "\
+default.replication.factor=1
+min.insync.replicas=1
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
 ";
 
 const LOG4J_1: &str = "\
