@@ -91,7 +91,8 @@ pub(super) fn properties(node: &NodePlan, secured: &Secured) -> String {
          ssl.truststore.location={dir}/truststore.pem\n\
          listener.name.ssl.ssl.client.auth=required\n\
          listener.name.sasl_ssl.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512\n\
-         listener.name.sasl_ssl.plain.sasl.jaas.config={PLAIN} required user_{user}=\"{password}\";\n\
+         listener.name.sasl_ssl.plain.sasl.jaas.config={PLAIN} required \
+         user_{user}=\"{password}\";\n\
          listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config={SCRAM} required;\n\
          listener.name.sasl_plaintext.sasl.enabled.mechanisms=OAUTHBEARER\n\
          listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config={BEARER} required \

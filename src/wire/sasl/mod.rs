@@ -114,7 +114,6 @@ pub struct Exchange {
     state: State,
 }
 
-#[derive(Debug)]
 enum State {
     /// The whole message of a mechanism that sends one; `oauth`: a challenge is a refusal.
     Opening {
@@ -127,6 +126,18 @@ enum State {
     },
     Scram(Box<Scram>),
     Ended,
+}
+
+/// The token of an exchange that has not begun is a secret.
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Opening { .. } => "Opening",
+            Self::Sent { .. } => "Sent",
+            Self::Scram(_) => "Scram",
+            Self::Ended => "Ended",
+        })
+    }
 }
 
 impl Exchange {
