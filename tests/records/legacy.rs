@@ -197,10 +197,10 @@ fn a_wrapper_at_offset_0_counts_from_0_and_loses_nothing() {
         .map(|delta| Message::at(delta, 1, format!("m{}", 5 + delta)))
         .collect();
     let second = Message::around(6, 1, SNAPPY, &inside);
-    let found = read(&[first.clone(), second.clone()], 0);
+    let found = read(&[first.clone(), second], 0);
     assert_eq!(found.records, named(0..7));
     assert_eq!((found.position, found.error), (7, None));
-    let found = read(&[first.clone()], 0);
+    let found = read(std::slice::from_ref(&first), 0);
     assert_eq!(
         (found.records, found.position),
         (named(0..5), 5),
