@@ -81,9 +81,19 @@ impl Budget {
         Seat(Arc::clone(&self.0))
     }
 
-    /// Grants up to `want` bytes, at most an equal part of the limit for every seat, or nothing if
-    /// less than [`worthwhile`](Self::worthwhile) is free.
+    /// Grants up to `want` bytes, at most an equal part of the limit for every seat; nothing if
+    /// less than a quarter of that is free, or if others wait already.
     pub fn take(&self, want: usize) -> Option<Permit> {
+        let queued = self.0.waiters.load(Ordering::SeqCst) > 0;
+        if queued {
+            None
+        } else {
+            self.take_in_turn(want)
+        }
+    }
+
+    /// The same for who has waited and was woken.
+    pub fn take_in_turn(&self, want: usize) -> Option<Permit> {
         let want = want.min(self.part());
         let least = self.worthwhile(want);
         let grant = |charged: usize| {
@@ -114,7 +124,7 @@ impl Budget {
         };
         let mut queue = self.0.queue();
         queue.push_back(waiter);
-        self.0.waiters.store(queue.len(), Ordering::Release);
+        self.0.waiters.store(queue.len(), Ordering::SeqCst);
         drop(queue);
         self.0.wake();
     }
@@ -168,26 +178,28 @@ impl Permit {
 impl Pool {
     fn give_back(&self, bytes: usize) {
         if bytes > 0 {
-            self.charged.fetch_sub(bytes, Ordering::AcqRel);
+            // Sequential, as the count of those who wait: either we see that one more waits, or that
+            // one sees what we give back.
+            self.charged.fetch_sub(bytes, Ordering::SeqCst);
             self.wake();
         }
     }
 
-    /// Wakes all for whom it is worth trying; who comes too late waits anew. Waking only as many as
-    /// can be served would leave the others asleep if one of those does not want any more.
+    /// Wakes those for whom it is worth trying, in the order in which they came: else who wants
+    /// little would overtake who wants much for ever. More may be woken than can be served; waking
+    /// fewer would leave one asleep if another does not want any more.
     fn wake(&self) {
-        if self.waiters.load(Ordering::Acquire) == 0 {
+        if self.waiters.load(Ordering::SeqCst) == 0 {
             return;
         }
         let mut queue = self.queue();
-        let free = self
-            .limit
-            .saturating_sub(self.charged.load(Ordering::Acquire));
-        let (ready, rest) = queue.drain(..).partition(|waiter| waiter.least <= free);
-        *queue = rest;
-        self.waiters.store(queue.len(), Ordering::Release);
+        let charged = self.charged.load(Ordering::SeqCst);
+        let free = self.limit.saturating_sub(charged);
+        let served = queue.iter().take_while(|waiter| waiter.least <= free);
+        let count = served.count();
+        let ready: Vec<Waiter> = queue.drain(..count).collect();
+        self.waiters.store(queue.len(), Ordering::SeqCst);
         drop(queue);
-        let ready: VecDeque<Waiter> = ready;
         for waiter in ready {
             (waiter.wake)();
         }
@@ -319,9 +331,12 @@ mod tests {
         all.settle(950 * KIB);
         assert_eq!(counts(), [0, 0, 0]);
         all.settle(850 * KIB);
-        assert_eq!(counts(), [1, 0, 1]);
+        assert_eq!(counts(), [1, 0, 0], "nobody overtakes who wants much");
+        assert!(budget.take(10).is_none(), "nor does who comes later");
+        drop(budget.take_in_turn(400 * KIB).unwrap());
         drop(all);
         assert_eq!(counts(), [1, 1, 1]);
+        assert!(budget.take(10).is_some());
     }
 
     #[test]

@@ -57,6 +57,8 @@ pub(super) struct FetchLane {
     seat: Option<Arc<Seat>>,
     /// The budget had too little for the next Fetch, and has not had more since.
     awaits_budget: bool,
+    /// It has more now, and we have waited for it.
+    in_turn: bool,
     /// What for, until the host is told.
     wanted_bytes: Option<usize>,
     hold_until: Option<Moment>,
@@ -78,6 +80,7 @@ impl FetchLane {
             flight: None,
             seat: None,
             awaits_budget: false,
+            in_turn: false,
             wanted_bytes: None,
             hold_until: None,
             not_before: None,
@@ -197,7 +200,10 @@ impl FetchLane {
         self.seat.get_or_insert_with(|| Arc::new(budget.seat()));
         let most = usize::try_from(settings.max_bytes).unwrap_or(0);
         let want = self.members.bytes().min(most);
-        let permit = budget.take(want);
+        let permit = match std::mem::take(&mut self.in_turn) {
+            true => budget.take_in_turn(want),
+            false => budget.take(want),
+        };
         if permit.is_none() {
             self.awaits_budget = true;
             self.wanted_bytes = Some(want);
@@ -212,7 +218,7 @@ impl FetchLane {
 
     /// The budget has more.
     pub(super) fn on_budget(&mut self) {
-        self.awaits_budget = false;
+        self.in_turn = std::mem::take(&mut self.awaits_budget);
     }
 
     /// The permit of the Fetch in flight, settled to the bytes that came.
