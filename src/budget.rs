@@ -178,8 +178,8 @@ impl Permit {
 impl Pool {
     fn give_back(&self, bytes: usize) {
         if bytes > 0 {
-            // Sequential, as the count of those who wait: either we see that one more waits, or that
-            // one sees what we give back.
+            // Sequential, as the count of those who wait: either we see that one more waits, or
+            // that one sees what we give back.
             self.charged.fetch_sub(bytes, Ordering::SeqCst);
             self.wake();
         }
