@@ -152,6 +152,9 @@ impl Net {
         {
             let transit = entry.remove();
             self.arrive(transit, cluster, draw, now);
+            // As in a real host: a connection may be lost with the very next packet, and what it
+            // could while it was ready has to be read before.
+            self.run(cluster, draw, now);
         }
         let late = self.due.iter().filter(|(_, due)| **due <= now);
         let late: Vec<Wire> = late.map(|(wire, _)| *wire).collect();
