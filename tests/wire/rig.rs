@@ -49,8 +49,17 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) fn new(class: Class, settings: Settings) -> Self {
+        Self::to(Some(BrokerId(1)), class, settings)
+    }
+
+    /// A connection to a bootstrap address.
+    pub(crate) fn bootstrap(class: Class) -> Self {
+        Self::to(None, class, Settings::default())
+    }
+
+    fn to(broker: Option<BrokerId>, class: Class, settings: Settings) -> Self {
         let target = Target {
-            broker: Some(BrokerId(1)),
+            broker,
             host: "a.kafka".into(),
             port: 9092,
         };

@@ -248,7 +248,8 @@ fn a_port_mixup_waits_30_seconds_flat() {
 
 #[test]
 fn a_listener_that_only_ever_hangs_up_is_a_mixup_and_one_that_worked_is_not() {
-    let mut rig = dialling(Class::Control);
+    let mut rig = Rig::bootstrap(Class::Control);
+    rig.request(1, request(ApiKey::Metadata));
     let first = rig.dial();
     rig.lose(first, 60);
     assert!(
@@ -273,6 +274,26 @@ fn a_listener_that_only_ever_hangs_up_is_a_mixup_and_one_that_worked_is_not() {
         worked.lose(socket, 60);
         assert!(matches!(worked.last_reason(), Reason::Lost(_)));
     }
+}
+
+/// A restarting broker behind a proxy hangs up as well, and its cluster has spoken with us.
+#[test]
+fn a_broker_that_metadata_named_may_hang_up_as_often_as_it_likes() {
+    let mut rig = Rig::new(Class::Control, Settings::default());
+    let mut longest = Duration::ZERO;
+    for token in 0..12 {
+        rig.request(token, request(ApiKey::Metadata));
+        while rig.connection.state() == StateName::Backoff {
+            longest = longest.max(rig.wait());
+            rig.advance(rig.wait());
+        }
+        let socket = rig.dial();
+        rig.asks.clear();
+        rig.lose(socket, 60);
+        let named = matches!(rig.last_reason(), Reason::Mixup(PortMixup::HangUp));
+        assert_eq!(named, token >= 7, "one that goes on is named all the same");
+    }
+    assert!(longest <= Duration::from_secs(6), "{longest:?}");
 }
 
 /// wire.md A12

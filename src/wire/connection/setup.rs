@@ -26,6 +26,8 @@ const SOFTWARE_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Hang-ups after the first request that make a mix-up of a listener that never worked: a single
 /// one is what a broker that shuts down does.
 const HANG_UPS: u32 = 2;
+/// The same at a broker that metadata named: some ten seconds of them, at the usual waits.
+const HANG_UPS_OF_A_BROKER: u32 = 8;
 
 impl Connection {
     /// Begins an attempt: resolves, unless the addresses are a second young.
@@ -129,26 +131,37 @@ impl Connection {
         match result {
             Ok(client_auth) => self.ask_versions(Phase::Pre { client_auth }, at),
             Err(TlsFailure::Lost(why)) => self.next_address(rest, why, at),
-            Err(TlsFailure::HungUp(why)) if self.ever_ready => self.next_address(rest, why, at),
-            Err(TlsFailure::HungUp(why)) => {
-                self.hang_ups = self.hang_ups.saturating_add(1);
-                if self.hang_ups >= HANG_UPS {
-                    self.not_tls(at);
-                } else {
-                    self.next_address(rest, why, at);
-                }
-            }
+            Err(TlsFailure::HungUp(why)) => match self.hung_up() {
+                Some(wait) => self.not_tls(wait, at),
+                None => self.next_address(rest, why, at),
+            },
             Err(TlsFailure::Trust(why)) => {
                 self.close();
                 self.back_off(Wait::Trust(why.clone()), Reason::Trust(why), at);
             }
-            Err(TlsFailure::NotTls) => self.not_tls(at),
+            Err(TlsFailure::NotTls) => self.not_tls(Wait::Mixup, at),
         }
     }
 
-    fn not_tls(&mut self, at: At) {
+    fn not_tls(&mut self, wait: Wait, at: At) {
         self.close();
-        self.back_off(Wait::Mixup, Reason::Mixup(PortMixup::Plaintext), at);
+        self.back_off(wait, Reason::Mixup(PortMixup::Plaintext), at);
+    }
+
+    /// Counts a listener that hung up before a word, at an address that never worked. Once it looks
+    /// like a mix-up of ports, how long to wait.
+    fn hung_up(&mut self) -> Option<Wait> {
+        if self.ever_ready {
+            return None;
+        }
+        self.hang_ups = self.hang_ups.saturating_add(1);
+        let (enough, wait) = match self.target.broker {
+            None => (HANG_UPS, Wait::Mixup),
+            // Its cluster has spoken with us, so it is more likely on its way down or up, behind
+            // a proxy that accepts for it; 30 s would be an outage of our own making.
+            Some(_) => (HANG_UPS_OF_A_BROKER, Wait::Failure),
+        };
+        (self.hang_ups >= enough).then_some(wait)
     }
 
     /// Begins an ApiVersions exchange with our highest version (KIP-511).
@@ -262,14 +275,12 @@ impl Connection {
             let why = format!("client certificate not accepted: {why}");
             return self.back_off(Wait::Trust(why.clone()), Reason::Trust(why), at);
         }
-        if heard || self.ever_ready || self.settings.security.tls {
+        if heard || self.settings.security.tls {
             return self.back_off(Wait::Failure, Reason::Lost(why), at);
         }
-        self.hang_ups = self.hang_ups.saturating_add(1);
-        if self.hang_ups >= HANG_UPS {
-            self.back_off(Wait::Mixup, Reason::Mixup(PortMixup::HangUp), at);
-        } else {
-            self.back_off(Wait::Failure, Reason::Lost(why), at);
+        match self.hung_up() {
+            Some(wait) => self.back_off(wait, Reason::Mixup(PortMixup::HangUp), at),
+            None => self.back_off(Wait::Failure, Reason::Lost(why), at),
         }
     }
 
