@@ -1,6 +1,7 @@
 //! What becomes of a batch that cannot be read: the policy decides (wire.md 8.6).
 
 use super::PartitionActor;
+use crate::actors::telemetry::bump;
 use crate::fleet::Event;
 use crate::ids::Offset;
 use crate::records::{BatchDecision, BatchError, Corruption, Place};
@@ -26,8 +27,13 @@ impl PartitionActor {
     }
 
     /// The handler host met a record that cannot be read; all before it is finished (E6). What lies
-    /// behind the batch is fetched again.
-    pub(super) fn judge_handed(&mut self, error: &BatchError) {
+    /// behind the batch is fetched again. A host that had seen fewer `rewinds` speaks of records that
+    /// may be others by now.
+    pub(super) fn judge_handed(&mut self, error: &BatchError, rewinds: u64) {
+        if rewinds != self.cell.rewinds() {
+            bump(&self.thread.telemetry.counts.late_results, 1);
+            return;
+        }
         if let Some((from, to)) = self.decide(&error.confirmed()) {
             self.cell.finish(from, to, None);
             if self.route.fetch_end() == to {

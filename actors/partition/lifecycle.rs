@@ -139,8 +139,10 @@ impl PartitionSupervisor {
             return;
         };
         match said {
-            // Finished before the position moved back: those offsets may be other records by now.
-            HostSaid::Finished { .. } if rewinds != slot.cell.rewinds() => {
+            // Said before the position moved back: those offsets may be other records by now.
+            HostSaid::Finished { .. } | HostSaid::Unreadable(_)
+                if rewinds != slot.cell.rewinds() =>
+            {
                 bump(&self.thread.telemetry.counts.late_results, 1);
             }
             HostSaid::Finished {
@@ -161,7 +163,7 @@ impl PartitionSupervisor {
                 slot.host_ended = true;
                 self.finish_end(&partition);
             }
-            HostSaid::Unreadable(error) => slot.life.tell(Told::Unreadable(error)),
+            HostSaid::Unreadable(error) => slot.life.tell(Told::Unreadable { error, rewinds }),
         }
     }
 

@@ -174,8 +174,13 @@ pub(crate) enum Told {
     Opened(super::open::Opened),
     /// Stop fetching: the handler host is finishing what is in hand.
     Revoke,
-    /// A batch cannot be read at this record.
-    Unreadable(BatchError),
+    /// The handler host met a record that cannot be read.
+    Unreadable {
+        /// What is wrong with its batch.
+        error: BatchError,
+        /// How many rewinds of the assignment the host had seen.
+        rewinds: u64,
+    },
     /// A deadline of the route passed.
     Due,
     /// The assignment is over.

@@ -13,6 +13,8 @@ mod messages;
 mod open;
 mod outputs;
 mod supervisor;
+#[cfg(test)]
+mod tests;
 mod thread;
 
 use std::collections::VecDeque;
@@ -221,8 +223,8 @@ impl PartitionActor {
                 self.draining = true;
                 self.drive(Some(routing::Input::Pause), ctx);
             }
-            Told::Unreadable(error) => {
-                self.judge_handed(&error);
+            Told::Unreadable { error, rewinds } => {
+                self.judge_handed(&error, rewinds);
                 self.drive(None, ctx);
             }
             Told::End => {

@@ -1,0 +1,142 @@
+//! A partition actor without a thread of its own: what it does to its cell and asks of its host.
+
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use actix::prelude::*;
+
+use super::messages::Lot;
+use super::{Account, Cell, PartitionActor, Parts, Progress, Thread, ThreadParts};
+use crate::actors::clock::Clock;
+use crate::actors::directory::Directory;
+use crate::actors::handler::HostRequest;
+use crate::actors::placement::Placement;
+use crate::actors::status::PartitionStatus;
+use crate::actors::supervise::DeathWatch;
+use crate::actors::telemetry::Telemetry;
+use crate::cluster::Snapshot;
+use crate::ids::{AssignmentEpoch, Offset, TopicPartition};
+use crate::records::{BatchError, BatchPolicy, Corruption, Place, ReadSettings};
+use crate::routing::{self, Assigned};
+
+/// Takes whatever the actor sends, and keeps what is for the handler host.
+struct Receiver(Arc<Mutex<Vec<HostRequest>>>);
+
+impl Actor for Receiver {
+    type Context = Context<Self>;
+}
+
+impl Handler<Lot> for Receiver {
+    type Result = ();
+
+    fn handle(&mut self, _: Lot, _: &mut Self::Context) {}
+}
+
+impl Handler<HostRequest> for Receiver {
+    type Result = ();
+
+    fn handle(&mut self, request: HostRequest, _: &mut Self::Context) {
+        self.0.lock().expect("no panic").push(request);
+    }
+}
+
+/// An actor whose partition stands at an offset, and what stands around it.
+struct Desk {
+    actor: PartitionActor,
+    progress: Arc<Progress>,
+}
+
+impl Desk {
+    fn at(offset: i64, policy: BatchPolicy) -> Self {
+        let receiver = Receiver(Arc::default()).start();
+        let parts = ThreadParts {
+            clock: Clock::start(),
+            telemetry: Telemetry::new(),
+            routing: Arc::new(routing::Settings::default()),
+            reading: ReadSettings::default(),
+            policy,
+            read_committed: true,
+            directory: Arc::new(Directory::new(Placement::single())),
+            trace: None,
+        };
+        let thread = Thread::new(parts, receiver.clone().recipient());
+        thread.set_host(receiver.recipient());
+        let (progress, epoch) = (Arc::new(Progress::new()), AssignmentEpoch(1));
+        let cell = Cell::new(epoch, Arc::clone(&progress));
+        let ticket = cell.next_incarnation();
+        cell.write(ticket, |slot| {
+            *slot = Some(Account::new(Offset(offset), None));
+        });
+        let partition = TopicPartition::new("orders", 0);
+        let (deaths, _) = tokio::sync::mpsc::unbounded_channel();
+        let actor = PartitionActor::new(Parts {
+            assigned: Assigned::by(&Snapshot::default(), &partition, epoch, None),
+            watch: DeathWatch::new(partition.clone(), ticket, deaths),
+            status: Arc::new(PartitionStatus::new(Arc::clone(&progress))),
+            partition,
+            cell,
+            thread: Rc::new(thread),
+            ticket,
+        });
+        Self { actor, progress }
+    }
+
+    fn finished_below(&self) -> Offset {
+        self.progress.read().expect("a known position").offset
+    }
+
+    fn events(&self) -> usize {
+        self.actor.thread.telemetry.recent_events().len()
+    }
+}
+
+/// A record that cannot be read at the start of the batch `100..120`.
+fn bad_record() -> BatchError {
+    let at = Place {
+        position: Offset(100),
+        base: Offset(100),
+        next: Some(Offset(120)),
+        size: 500,
+    };
+    let reason = Corruption::Field;
+    BatchError::Corrupt { at, reason }
+}
+
+#[test]
+fn a_bad_record_told_before_the_log_changed_below_it_is_no_verdict_on_the_new_log() {
+    System::new().block_on(async {
+        for policy in [BatchPolicy::Skip, BatchPolicy::Halt] {
+            let mut desk = Desk::at(50, policy);
+            let seen_by_host = desk.actor.cell.rewinds();
+            desk.actor.cell.rewind();
+            let owed = desk.actor.owed.len();
+            desk.actor.judge_handed(&bad_record(), seen_by_host);
+            assert_eq!(desk.finished_below(), Offset(50), "{policy:?}");
+            assert_eq!(desk.actor.owed.len(), owed, "no seek and no halt");
+            assert_eq!(desk.events(), 0, "{policy:?}");
+        }
+    });
+}
+
+#[test]
+fn a_bad_record_of_the_log_as_it_is_now_is_passed_with_its_batch() {
+    System::new().block_on(async {
+        let mut desk = Desk::at(100, BatchPolicy::Skip);
+        desk.actor.cell.rewind();
+        let seen_by_host = desk.actor.cell.rewinds();
+        desk.actor.judge_handed(&bad_record(), seen_by_host);
+        assert_eq!(desk.finished_below(), Offset(120));
+        let seek = desk.actor.owed.back();
+        assert!(
+            matches!(
+                seek,
+                Some(routing::Input::Seek {
+                    offset: Offset(120),
+                    ..
+                })
+            ),
+            "{seek:?}"
+        );
+        assert_eq!(desk.events(), 1);
+    });
+}
