@@ -163,6 +163,22 @@ impl Job {
     }
 }
 
+/// Runs `job` on the compute pool. A codec that panics tells nothing of the batch, so the batch
+/// counts as one that does not decode; `None` if the runtime is being shut down.
+pub(crate) async fn elsewhere(
+    job: Job,
+    run: impl FnOnce(Job) -> Opened + Send + 'static,
+) -> Option<Opened> {
+    let (ticket, view) = (job.ticket, job.view.clone());
+    match tokio::task::spawn_blocking(move || run(job)).await {
+        Ok(opened) => Some(opened),
+        Err(failure) => failure.is_panic().then(|| Opened {
+            ticket,
+            view: Err(view.undecodable()),
+        }),
+    }
+}
+
 impl Opening {
     /// Takes batches in, in order; those to be inflated elsewhere are returned.
     pub(crate) fn push(&mut self, views: Vec<BatchView>, bytes_max: usize) -> Vec<Job> {
@@ -229,3 +245,43 @@ impl Opening {
 
 /// Above this size on the wire a batch is inflated on the compute pool (runtime.md 3).
 const INLINE_BYTES_MAX: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::{BatchWriter, Compression, NewRecord};
+
+    /// A batch of one record whose value is `size` zeros, at `base`.
+    fn packed(base: i64, size: usize) -> Vec<u8> {
+        let mut writer = BatchWriter::new(Compression::Gzip);
+        let value = vec![0; size];
+        let record = NewRecord {
+            value: Some(&value),
+            ..NewRecord::default()
+        };
+        writer.push(&record).expect("fits");
+        let mut bytes = writer.seal().expect("not empty").to_vec();
+        // Outside of what the checksum covers.
+        bytes[..8].copy_from_slice(&base.to_be_bytes());
+        bytes
+    }
+
+    fn view(base: i64, size: usize) -> BatchView {
+        let bytes = packed(base, size).into();
+        let mut set = BatchSet::new(bytes, Offset(base), ReadSettings::default());
+        set.next().expect("one batch").expect("sound")
+    }
+
+    #[tokio::test]
+    async fn a_batch_whose_inflation_panics_is_judged_as_one_that_does_not_decode() {
+        let mut opening = Opening::default();
+        let jobs = opening.push(vec![view(7, 100)], 1 << 20);
+        let job = jobs.into_iter().next().expect("one job");
+        let opened = elsewhere(job, |_| panic!("a broken codec")).await;
+        let error = opening.opened(opened.expect("told")).expect_err("no batch");
+        assert_eq!(error.label(), "corrupt");
+        assert_eq!(error.position(), Offset(7));
+        assert_eq!(error.skip_to(), Some(Offset(8)), "its checksum held");
+        assert!(!opening.is_empty(), "nothing behind it goes on");
+    }
+}

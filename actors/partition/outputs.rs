@@ -89,9 +89,8 @@ impl PartitionActor {
 
     fn inflate_elsewhere(&self, job: open::Job, ctx: &mut Context<Self>) {
         let me = ctx.address();
-        let done = tokio::task::spawn_blocking(move || job.run());
         crate::actors::spawn::local("inflate", async move {
-            if let Ok(opened) = done.await {
+            if let Some(opened) = open::elsewhere(job, open::Job::run).await {
                 // A partition that has ended meanwhile needs no batch.
                 me.send(Told::Opened(opened)).await.ok();
             }

@@ -237,9 +237,7 @@ impl BatchView {
             Unopened::Codec(codec::Fault::Limit) => {
                 self.poison(PoisonReason::Inflated { limit }).into()
             }
-            Unopened::Codec(codec::Fault::Corrupt) => {
-                self.corrupt(Corruption::Codec(self.compression())).into()
-            }
+            Unopened::Codec(codec::Fault::Corrupt) => self.undecodable().into(),
             Unopened::Corrupt(reason) => self.corrupt(reason).into(),
         }
     }
@@ -271,6 +269,11 @@ impl BatchView {
             at: self.place(self.first_wanted),
             reason,
         }
+    }
+
+    /// What is said of a batch whose body does not decode.
+    pub(crate) fn undecodable(&self) -> BatchError {
+        self.corrupt(Corruption::Codec(self.compression()))
     }
 
     fn poison(&self, reason: PoisonReason) -> BatchError {
