@@ -1,6 +1,7 @@
 //! From the bytes of a row to batches a handler can read: checked, indexed, inflated, in order.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use crate::ids::{LeaderEpoch, Offset};
 use crate::records::{AbortedTransaction, BatchError, BatchSet, BatchView, ReadSettings};
@@ -62,7 +63,7 @@ pub(crate) fn index(delivery: &Delivery, read_committed: bool, settings: ReadSet
         gaps,
         indexed: judge(position, start, epoch, failure),
         epoch,
-        damage: failure.filter(|_| position == start),
+        damage: failure.filter(|it| position == start && it.place().is_some()),
     }
 }
 
@@ -95,10 +96,12 @@ fn judge(
             needed: i32::try_from(needed).unwrap_or(i32::MAX),
         },
         // Bytes in vain: the route waits before it asks again.
-        Some(BatchError::NoProgress { .. }) | None => Indexed::Advanced {
-            fetch_end: position,
-            epoch,
-        },
+        Some(BatchError::NoProgress { .. } | BatchError::NoMemory { .. }) | None => {
+            Indexed::Advanced {
+                fetch_end: position,
+                epoch,
+            }
+        }
         Some(error) if error.skip_to().is_some() => Indexed::Poison,
         Some(
             BatchError::Corrupt { .. }
@@ -139,7 +142,7 @@ pub(crate) struct Opened {
 }
 
 /// A batch to be inflated on the compute pool.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Job {
     ticket: u64,
     view: BatchView,
@@ -150,6 +153,10 @@ impl Opened {
     /// Which batch it is.
     pub(crate) fn ticket(&self) -> u64 {
         self.ticket
+    }
+
+    fn found_no_memory(&self) -> bool {
+        matches!(self.view, Err(BatchError::NoMemory { .. }))
     }
 }
 
@@ -163,20 +170,27 @@ impl Job {
     }
 }
 
-/// Runs `job` on the compute pool. A codec that panics tells nothing of the batch, so the batch
-/// counts as one that does not decode; `None` if the runtime is being shut down.
+/// Runs `job` on the compute pool, again and again while it finds no memory and is `wanted`. A
+/// codec that panics tells nothing of the batch, so the batch counts as one that does not decode.
+/// `None` if nobody wants it any more, or the runtime is being shut down.
 pub(crate) async fn elsewhere(
     job: Job,
-    run: impl FnOnce(Job) -> Opened + Send + 'static,
+    run: impl Fn(Job) -> Opened + Clone + Send + 'static,
+    wanted: impl Fn() -> bool,
 ) -> Option<Opened> {
-    let (ticket, view) = (job.ticket, job.view.clone());
-    match tokio::task::spawn_blocking(move || run(job)).await {
-        Ok(opened) => Some(opened),
-        Err(failure) => failure.is_panic().then(|| Opened {
-            ticket,
-            view: Err(view.undecodable()),
-        }),
+    while wanted() {
+        let (run, copy) = (run.clone(), job.clone());
+        match tokio::task::spawn_blocking(move || run(copy)).await {
+            Ok(opened) if opened.found_no_memory() => tokio::time::sleep(MEMORY_RETRY).await,
+            Ok(opened) => return Some(opened),
+            Err(failure) if failure.is_panic() => {
+                let (ticket, view) = (job.ticket, Err(job.view.undecodable()));
+                return Some(Opened { ticket, view });
+            }
+            Err(_) => return None,
+        }
     }
+    None
 }
 
 impl Opening {
@@ -245,9 +259,14 @@ impl Opening {
 
 /// Above this size on the wire a batch is inflated on the compute pool (runtime.md 3).
 const INLINE_BYTES_MAX: usize = 64 * 1024;
+/// When a batch is tried again that found no memory.
+const MEMORY_RETRY: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
     use crate::records::{BatchWriter, Compression, NewRecord};
 
@@ -277,11 +296,51 @@ mod tests {
         let mut opening = Opening::default();
         let jobs = opening.push(vec![view(7, 100)], 1 << 20);
         let job = jobs.into_iter().next().expect("one job");
-        let opened = elsewhere(job, |_| panic!("a broken codec")).await;
+        let opened = elsewhere(job, |_| panic!("a broken codec"), || true).await;
         let error = opening.opened(opened.expect("told")).expect_err("no batch");
         assert_eq!(error.label(), "corrupt");
         assert_eq!(error.position(), Offset(7));
         assert_eq!(error.skip_to(), Some(Offset(8)), "its checksum held");
         assert!(!opening.is_empty(), "nothing behind it goes on");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_batch_that_finds_no_memory_is_tried_again_until_it_does() {
+        let mut opening = Opening::default();
+        let jobs = opening.push(vec![view(7, 100)], 1 << 20);
+        let job = jobs.into_iter().next().expect("one job");
+        let tries = Arc::new(AtomicUsize::new(0));
+        let run = {
+            let tries = Arc::clone(&tries);
+            move |job: Job| {
+                let offset = Offset(7);
+                match tries.fetch_add(1, Ordering::SeqCst) {
+                    0 | 1 => Opened {
+                        ticket: job.ticket,
+                        view: Err(BatchError::NoMemory { offset }),
+                    },
+                    _ => job.run(),
+                }
+            }
+        };
+        let given_up = elsewhere(job.clone(), run.clone(), || {
+            tries.load(Ordering::SeqCst) == 0
+        });
+        assert!(given_up.await.is_none(), "nobody wants it");
+        let opened = elsewhere(job, run, || true).await.expect("told");
+        assert_eq!(tries.load(Ordering::SeqCst), 3);
+        opening.opened(opened).expect("readable");
+        assert_eq!(opening.ready().len(), 1);
+    }
+
+    #[test]
+    fn a_row_that_finds_no_memory_is_fetched_again_and_is_no_damage() {
+        let offset = Offset(7);
+        let none = Some(BatchError::NoMemory { offset });
+        let expected = Indexed::Advanced {
+            fetch_end: offset,
+            epoch: None,
+        };
+        assert_eq!(judge(offset, offset, None, none), expected);
     }
 }

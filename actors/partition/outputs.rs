@@ -90,7 +90,7 @@ impl PartitionActor {
     fn inflate_elsewhere(&self, job: open::Job, ctx: &mut Context<Self>) {
         let me = ctx.address();
         crate::actors::spawn::local("inflate", async move {
-            if let Some(opened) = open::elsewhere(job, open::Job::run).await {
+            if let Some(opened) = open::elsewhere(job, open::Job::run, || me.connected()).await {
                 // A partition that has ended meanwhile needs no batch.
                 me.send(Told::Opened(opened)).await.ok();
             }

@@ -44,6 +44,11 @@ pub enum BatchError {
         /// The batch's base offset.
         base: Offset,
     },
+    /// The codec found no memory to work in. The batch is not to blame: try again.
+    NoMemory {
+        /// First offset that was not delivered.
+        offset: Offset,
+    },
 }
 
 /// Place of a damaged batch.
@@ -128,7 +133,9 @@ impl BatchError {
     pub fn position(&self) -> Offset {
         match *self {
             Self::Corrupt { at, .. } | Self::Poison { at, .. } => at.position,
-            Self::RecordTooLarge { offset, .. } | Self::NoProgress { offset, .. } => offset,
+            Self::RecordTooLarge { offset, .. }
+            | Self::NoProgress { offset, .. }
+            | Self::NoMemory { offset } => offset,
             Self::StillCompressed { base } => base,
         }
     }
@@ -139,7 +146,8 @@ impl BatchError {
             Self::Corrupt { at, .. } | Self::Poison { at, .. } => Some(at),
             Self::RecordTooLarge { .. }
             | Self::NoProgress { .. }
-            | Self::StillCompressed { .. } => None,
+            | Self::StillCompressed { .. }
+            | Self::NoMemory { .. } => None,
         }
     }
 
@@ -150,7 +158,8 @@ impl BatchError {
             Self::Corrupt { at, .. } | Self::Poison { at, .. } => at.next,
             Self::RecordTooLarge { .. }
             | Self::NoProgress { .. }
-            | Self::StillCompressed { .. } => None,
+            | Self::StillCompressed { .. }
+            | Self::NoMemory { .. } => None,
         }
     }
 
@@ -165,7 +174,8 @@ impl BatchError {
             Self::Poison { .. }
             | Self::RecordTooLarge { .. }
             | Self::NoProgress { .. }
-            | Self::StillCompressed { .. } => self,
+            | Self::StillCompressed { .. }
+            | Self::NoMemory { .. } => self,
         }
     }
 
@@ -177,6 +187,7 @@ impl BatchError {
             Self::RecordTooLarge { .. } => "record_too_large",
             Self::NoProgress { .. } => "no_progress",
             Self::StillCompressed { .. } => "still_compressed",
+            Self::NoMemory { .. } => "no_memory",
         }
     }
 }
@@ -207,6 +218,7 @@ impl fmt::Display for BatchError {
                 write!(f, "{bytes} bytes received, all before offset {offset}")
             }
             Self::StillCompressed { base } => write!(f, "batch {base} is still compressed"),
+            Self::NoMemory { offset } => write!(f, "no memory to inflate the batch at {offset}"),
         }
     }
 }
@@ -272,9 +284,9 @@ impl From<BatchError> for Error {
     fn from(error: BatchError) -> Self {
         let retry = match error {
             BatchError::Corrupt { .. } => RetryClass::Refresh,
-            BatchError::RecordTooLarge { .. } | BatchError::NoProgress { .. } => {
-                RetryClass::Backoff
-            }
+            BatchError::RecordTooLarge { .. }
+            | BatchError::NoProgress { .. }
+            | BatchError::NoMemory { .. } => RetryClass::Backoff,
             BatchError::Poison { .. } | BatchError::StillCompressed { .. } => RetryClass::Never,
         };
         Self::new(ErrorKind::CorruptBatch, error.to_string())

@@ -184,7 +184,7 @@ impl BatchView {
     ///
     /// # Errors
     /// Poison if it would inflate beyond `limit`; corrupt if it does not decode or cannot hold its
-    /// count.
+    /// count; [`BatchError::NoMemory`] if another try may fare better.
     pub fn inflate(&self, limit: usize) -> Result<Self, BatchError> {
         self.inflate_charged(limit, Uncharged)
             .map_err(|error| match error {
@@ -234,6 +234,10 @@ impl BatchView {
     fn unopened(&self, why: Unopened, limit: usize) -> InflateError {
         match why {
             Unopened::Codec(codec::Fault::NoRoom) => InflateError::NoRoom,
+            Unopened::Codec(codec::Fault::NoMemory) => {
+                let offset = self.first_wanted;
+                BatchError::NoMemory { offset }.into()
+            }
             Unopened::Codec(codec::Fault::Limit) => {
                 self.poison(PoisonReason::Inflated { limit }).into()
             }
@@ -317,5 +321,25 @@ pub(super) fn shared_slice(owner: &Bytes, part: &[u8]) -> Bytes {
         Some(end) if end <= owner.len() => owner.slice(at..end),
         // Not reached for slices of the owner; a copy is right in any case.
         _ => Bytes::copy_from_slice(part),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{BatchSet, BatchWriter, NewRecord, ReadSettings};
+    use super::*;
+
+    #[test]
+    fn a_batch_that_found_no_memory_is_not_to_blame_and_is_never_skipped() {
+        let mut writer = BatchWriter::new(Compression::Zstd);
+        writer.push(&NewRecord::default()).unwrap();
+        let bytes = writer.seal().unwrap();
+        let mut set = BatchSet::new(bytes, Offset(0), ReadSettings::default());
+        let view = set.next().unwrap().unwrap();
+        let told = view.unopened(Unopened::Codec(codec::Fault::NoMemory), 100);
+        let error = BatchError::NoMemory { offset: Offset(0) };
+        assert_eq!(told, InflateError::Batch(error));
+        assert_eq!((error.skip_to(), error.place()), (None, None));
+        assert_eq!(error.confirmed(), error, "no copy could be better");
     }
 }

@@ -99,6 +99,8 @@ pub(super) enum Fault {
     Limit,
     /// The charge was refused.
     NoRoom,
+    /// The codec found no memory to work in; the next time it may.
+    NoMemory,
 }
 
 /// Inflates `input` to at most `limit` bytes, each growth asked of `charge` first.

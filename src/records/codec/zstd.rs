@@ -2,7 +2,9 @@
 
 use std::cell::RefCell;
 
-use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall;
+use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode::{
+    ZSTD_error_dstSize_tooSmall, ZSTD_error_memory_allocation,
+};
 use zstd::zstd_safe::{CompressionLevel, DCtx, get_frame_content_size, is_error_kind};
 
 use super::{Fault, Sink};
@@ -18,20 +20,27 @@ thread_local! {
 }
 
 pub(super) fn inflate(input: &[u8], sink: &mut Sink<'_>) -> Result<(), Fault> {
-    CONTEXT.with_borrow_mut(|slot| {
-        if slot.is_none() {
-            *slot = DCtx::try_create();
-        }
-        let result = slot
-            .as_mut()
-            .ok_or(Fault::NoRoom)
-            .and_then(|it| decode(it, input, sink));
-        if result.is_err() {
-            // Whatever a damaged frame did to the context ends here.
-            *slot = None;
-        }
-        result
-    })
+    CONTEXT.with_borrow_mut(|slot| inflate_in(slot, DCtx::try_create, input, sink))
+}
+
+fn inflate_in(
+    slot: &mut Option<DCtx<'static>>,
+    create: impl FnOnce() -> Option<DCtx<'static>>,
+    input: &[u8],
+    sink: &mut Sink<'_>,
+) -> Result<(), Fault> {
+    if slot.is_none() {
+        *slot = create();
+    }
+    let result = slot
+        .as_mut()
+        .ok_or(Fault::NoMemory)
+        .and_then(|it| decode(it, input, sink));
+    if result.is_err() {
+        // Whatever a damaged frame did to the context ends here.
+        *slot = None;
+    }
+    result
 }
 
 fn decode(context: &mut DCtx<'_>, input: &[u8], sink: &mut Sink<'_>) -> Result<(), Fault> {
@@ -42,6 +51,9 @@ fn decode(context: &mut DCtx<'_>, input: &[u8], sink: &mut Sink<'_>) -> Result<(
             return Ok(());
         };
         sink.buffer.clear();
+        if is_error_kind(code, ZSTD_error_memory_allocation) {
+            return Err(Fault::NoMemory);
+        }
         if !is_error_kind(code, ZSTD_error_dstSize_tooSmall) {
             return Err(Fault::Corrupt);
         }
@@ -69,4 +81,25 @@ fn first_room(input: &[u8]) -> usize {
 pub(super) fn deflate(input: &[u8], level: Option<i32>) -> Option<Vec<u8>> {
     let level: CompressionLevel = level.unwrap_or(zstd::DEFAULT_COMPRESSION_LEVEL);
     zstd::bulk::compress(input, level).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Uncharged;
+    use super::*;
+
+    #[test]
+    fn a_context_that_finds_no_memory_says_nothing_of_the_batch() {
+        let input = deflate(b"seven", None).expect("compressible");
+        let mut sink = Sink {
+            buffer: Vec::new(),
+            limit: 100,
+            charge: &mut Uncharged,
+        };
+        let mut slot = None;
+        let refused = inflate_in(&mut slot, || None, &input, &mut sink);
+        assert_eq!(refused, Err(Fault::NoMemory));
+        let later = inflate_in(&mut slot, DCtx::try_create, &input, &mut sink);
+        assert_eq!((later, sink.buffer.as_slice()), (Ok(()), &b"seven"[..]));
+    }
 }
