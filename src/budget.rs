@@ -29,7 +29,7 @@ struct Pool {
 }
 
 struct Waiter {
-    least: usize,
+    want: usize,
     wake: Box<dyn FnOnce() + Send>,
 }
 
@@ -45,7 +45,7 @@ pub struct Permit {
 /// Bytes that hold a permit as long as one of their slices lives.
 struct Held {
     bytes: Bytes,
-    _permit: Arc<Permit>,
+    _permit: Permit,
 }
 
 impl Budget {
@@ -94,8 +94,8 @@ impl Budget {
 
     /// The same for who has waited and was woken.
     pub fn take_in_turn(&self, want: usize) -> Option<Permit> {
-        let want = want.min(self.part());
-        let least = self.worthwhile(want);
+        let want = want.min(self.0.part());
+        let least = self.0.worthwhile(want);
         let grant = |charged: usize| {
             let free = self.0.limit.saturating_sub(charged);
             (free >= least).then(|| want.min(free))
@@ -117,9 +117,8 @@ impl Budget {
     /// Calls `wake` once, from any thread, when a refused [`take`](Self::take) of `want` bytes is
     /// worth repeating; at once if it is already.
     pub fn when_free(&self, want: usize, wake: impl FnOnce() + Send + 'static) {
-        let want = want.min(self.part());
         let waiter = Waiter {
-            least: self.worthwhile(want),
+            want,
             wake: Box::new(wake),
         };
         let mut queue = self.0.queue();
@@ -127,17 +126,6 @@ impl Budget {
         self.0.waiters.store(queue.len(), Ordering::SeqCst);
         drop(queue);
         self.0.wake();
-    }
-
-    /// The least that is granted of `want` bytes: crumbs would cost a request each.
-    fn worthwhile(&self, want: usize) -> usize {
-        (want / 4).max(CRUMB.min(self.0.limit)).min(want)
-    }
-
-    /// What one seat may take at once.
-    fn part(&self) -> usize {
-        let seats = self.0.seats.load(Ordering::Acquire).max(1);
-        (self.0.limit / seats).max(CRUMB)
     }
 
     fn permit(&self, bytes: usize) -> Permit {
@@ -166,16 +154,41 @@ impl Permit {
         }
     }
 
+    /// A permit of its own for at most so many of the bytes.
+    #[must_use]
+    pub fn split(&self, bytes: usize) -> Self {
+        let rest = |held: usize| Some(held.saturating_sub(bytes));
+        let before = self
+            .bytes
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, rest);
+        let parted = before.map_or(0, |held| held.min(bytes));
+        Self {
+            pool: Arc::clone(&self.pool),
+            bytes: AtomicUsize::new(parted),
+        }
+    }
+
     /// The same bytes, which keep this permit until their last slice is dropped.
-    pub fn hold(self: &Arc<Self>, bytes: Bytes) -> Bytes {
+    pub fn hold(self, bytes: Bytes) -> Bytes {
         Bytes::from_owner(Held {
             bytes,
-            _permit: Arc::clone(self),
+            _permit: self,
         })
     }
 }
 
 impl Pool {
+    /// The least that is granted of `want` bytes: crumbs would cost a request each.
+    fn worthwhile(&self, want: usize) -> usize {
+        (want / 4).max(CRUMB.min(self.limit)).min(want)
+    }
+
+    /// What one seat may take at once.
+    fn part(&self) -> usize {
+        let seats = self.seats.load(Ordering::Acquire).max(1);
+        (self.limit / seats).max(CRUMB)
+    }
+
     fn give_back(&self, bytes: usize) {
         if bytes > 0 {
             // Sequential, as the count of those who wait: either we see that one more waits, or
@@ -195,7 +208,9 @@ impl Pool {
         let mut queue = self.queue();
         let charged = self.charged.load(Ordering::SeqCst);
         let free = self.limit.saturating_sub(charged);
-        let served = queue.iter().take_while(|waiter| waiter.least <= free);
+        let part = self.part();
+        let least = |waiter: &Waiter| self.worthwhile(waiter.want.min(part));
+        let served = queue.iter().take_while(|waiter| least(waiter) <= free);
         let count = served.count();
         let ready: Vec<Waiter> = queue.drain(..count).collect();
         self.waiters.store(queue.len(), Ordering::SeqCst);
@@ -254,7 +269,7 @@ impl fmt::Debug for Permit {
 }
 
 /// Nobody is granted less, unless nobody wants more: the quantum of runtime.md B3.
-const CRUMB: usize = 64 << 10;
+pub const CRUMB: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -274,10 +289,11 @@ mod tests {
     #[test]
     fn the_last_slice_of_what_came_gives_the_permit_back() {
         let budget = Budget::new(1_000 * KIB);
-        let permit = Arc::new(budget.take(600 * KIB).unwrap());
+        let permit = budget.take(600 * KIB).unwrap();
         assert_eq!(budget.charged(), 600 * KIB);
-        permit.settle(100);
-        let bytes = permit.hold(Bytes::from(vec![7; 100]));
+        permit.settle(140);
+        let bytes = permit.split(100).hold(Bytes::from(vec![7; 100]));
+        assert_eq!((permit.bytes(), budget.charged()), (40, 140));
         drop(permit);
         let slice = bytes.slice(10..20);
         drop(bytes);

@@ -93,7 +93,9 @@ impl Broker {
                     hints.extend(leadership(&partition, stamp.topic, &row));
                     let inconclusive = throttled || full;
                     if filled && let Some(settled) = &settled {
-                        row.records = settled.permit.hold(row.records);
+                        // A permit for each row: one that is held long keeps no other's bytes.
+                        let permit = settled.permit.split(row.records.len());
+                        row.records = permit.hold(row.records);
                     }
                     self.emit(Output::Row {
                         partition,
@@ -131,7 +133,7 @@ impl Broker {
         let mut hints = Vec::new();
         let mut bytes = 0_usize;
         if response.error == ErrorCode::NONE {
-            for row in response.rows() {
+            for mut row in response.rows() {
                 bytes += row.records.len();
                 let Some((partition, stamp, waits)) = flight.take(&row) else {
                     self.waste(&row);
@@ -142,6 +144,9 @@ impl Broker {
                     self.waste(&row);
                     continue;
                 }
+                // Asked for in need, whatever the budget has: charged on arrival.
+                let permit = self.settings.budget.charge(row.records.len());
+                row.records = permit.hold(row.records);
                 self.emit(match traffic {
                     Traffic::Hedge => Output::HedgeRow {
                         partition,

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::appetite::Appetite;
 use super::members::{Claim, Members};
 use super::output::Ticket;
 use super::session::{Form, Outcome, Session};
 use super::settings::Settings;
 use super::vigil::Vigil;
-use crate::budget::{Permit, Seat};
+use crate::budget::Permit;
 use crate::ids::{Moment, TopicPartition};
 use crate::routing::facts::Class;
 use crate::routing::output::Demand;
@@ -53,14 +54,7 @@ pub(super) struct FetchLane {
     by_name: bool,
     session: Session,
     flight: Option<Flight>,
-    /// Its part of the byte budget, while there is something to fetch.
-    seat: Option<Arc<Seat>>,
-    /// The budget had too little for the next Fetch, and has not had more since.
-    awaits_budget: bool,
-    /// It has more now, and we have waited for it.
-    in_turn: bool,
-    /// What for, until the host is told.
-    wanted_bytes: Option<usize>,
+    appetite: Appetite,
     hold_until: Option<Moment>,
     not_before: Option<Moment>,
     idle_since: Option<Moment>,
@@ -78,10 +72,7 @@ impl FetchLane {
             by_name: false,
             session: Session::new(settings.session_retry),
             flight: None,
-            seat: None,
-            awaits_budget: false,
-            in_turn: false,
-            wanted_bytes: None,
+            appetite: Appetite::default(),
             hold_until: None,
             not_before: None,
             idle_since: None,
@@ -148,13 +139,10 @@ impl FetchLane {
     ) -> Option<Request> {
         let held = self.members.is_owed() && self.hold_until.is_some_and(|until| now < until);
         let waiting = self.not_before.is_some_and(|moment| now < moment);
-        if self.flight.is_none() && !self.has_work() {
-            self.seat = None;
-        }
         if self.flight.is_some() || !self.has_work() || held || waiting {
             return None;
         }
-        let permit = self.permit(settings)?;
+        let permit = self.permit(settings, now)?;
         self.hold_until = None;
         self.not_before = None;
         self.idle_since = None;
@@ -192,33 +180,27 @@ impl FetchLane {
     }
 
     /// The right to be answered: for what all demands may bring, as far as one request may.
-    fn permit(&mut self, settings: &Settings) -> Option<Permit> {
-        if self.awaits_budget {
-            return None;
-        }
-        let budget = &settings.budget;
-        self.seat.get_or_insert_with(|| Arc::new(budget.seat()));
+    fn permit(&mut self, settings: &Settings, now: Moment) -> Option<Permit> {
         let most = usize::try_from(settings.max_bytes).unwrap_or(0);
         let want = self.members.bytes().min(most);
-        let permit = match std::mem::take(&mut self.in_turn) {
-            true => budget.take_in_turn(want),
-            false => budget.take(want),
-        };
-        if permit.is_none() {
-            self.awaits_budget = true;
-            self.wanted_bytes = Some(want);
-        }
-        permit
+        self.appetite.permit(want, &settings.budget, now)
     }
 
     /// What the host is to wait for, if the budget had too little.
     pub(super) fn take_wanted_bytes(&mut self) -> Option<usize> {
-        self.wanted_bytes.take()
+        self.appetite.take_wanted()
     }
 
     /// The budget has more.
     pub(super) fn on_budget(&mut self) {
-        self.in_turn = std::mem::take(&mut self.awaits_budget);
+        self.appetite.woken();
+    }
+
+    /// Leaves the budget to others if nothing is to be fetched.
+    pub(super) fn rest(&mut self) {
+        if self.flight.is_none() && !self.has_work() {
+            self.appetite.rest();
+        }
     }
 
     /// The permit of the Fetch in flight, settled to the bytes that came.
@@ -402,7 +384,8 @@ impl FetchLane {
         let pause = self.not_before.filter(|end| self.has_work() && *end > now);
         let idle = self.idle_since.map(|since| since + settings.no_rack_idle);
         let vigil = self.vigil.next_deadline();
-        [hold, flight, pause, idle, vigil]
+        let hunger = self.appetite.next_deadline().filter(|_| self.has_work());
+        [hold, flight, pause, idle, vigil, hunger]
             .into_iter()
             .flatten()
             .min()

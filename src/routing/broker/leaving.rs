@@ -26,6 +26,7 @@ impl Broker {
         let lane = self.fetch_lane(class);
         let (has_work, owes) = (lane.has_work(), lane.is_flying());
         if !has_work && !owes {
+            lane.rest();
             let alert = lane.vigil.rest();
             self.alert(class, alert);
         }

@@ -19,6 +19,7 @@
 //! * Raise [`Input::Muted`] when any connection of the broker reports a throttle (KIP-219).
 
 mod answer;
+mod appetite;
 mod asked;
 mod breaker;
 mod hedges;

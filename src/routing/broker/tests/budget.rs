@@ -1,9 +1,9 @@
 //! Fetches wait for the byte budget.
 
-use super::desk::{Desk, response};
+use super::desk::{Desk, partition, response};
 use crate::budget::Budget;
-use crate::routing::Class;
 use crate::routing::broker::{Input, Output, Settings};
+use crate::routing::{Class, Lane};
 
 const MIB: usize = 1 << 20;
 const AWAIT: Output = Output::AwaitBudget {
@@ -53,10 +53,54 @@ fn without_room_nothing_leaves_and_the_host_is_told_once() {
     desk.want(0, 10);
     desk.want(1, 10);
     assert_eq!(desk.outputs(), [AWAIT]);
-    assert_eq!(desk.pass(20_000), [], "waiting is no silence of the broker");
+    assert_eq!(desk.pass(900), [], "waiting is no silence of the broker");
     taken.settle(7 * MIB);
     desk.say(Input::Budget(Class::Rack));
     assert_eq!(desk.sent().1.max_bytes, 1 << 20, "what is left");
+}
+
+/// Handlers that are stuck for good on all there may be do not stop the others for good.
+#[test]
+fn a_lane_that_waits_in_vain_takes_a_crumb_a_second_and_is_told_of_once() {
+    let budget = Budget::new(8 * MIB);
+    let _stuck = budget.charge(9 * MIB);
+    let mut desk = desk(&budget);
+    desk.want(0, 10);
+    desk.want(1, 10);
+    assert_eq!(desk.outputs(), [AWAIT]);
+    for _ in 0..3 {
+        assert_eq!(desk.pass(999), []);
+        desk.now = desk.now + std::time::Duration::from_millis(1);
+        desk.say(Input::Tick);
+        let (ticket, request) = desk.sent();
+        assert_eq!(request.max_bytes, 64 << 10);
+        drop(desk.answer(ticket, 7, &[]));
+        assert_eq!(budget.charged(), 9 * MIB);
+    }
+}
+
+#[test]
+fn a_lane_without_work_leaves_its_part_to_the_others() {
+    let budget = Budget::new(8 * MIB);
+    let mut desk = desk(&budget);
+    for index in 0..20 {
+        desk.want(index, 10);
+    }
+    desk.sent();
+    let _other = budget.seat();
+    assert!(budget.take(16 * MIB).is_none(), "all is taken");
+    for index in 0..20 {
+        desk.say(Input::Withdraw {
+            partition: partition(index),
+            lane: Lane::Rack,
+        });
+    }
+    desk.say(Input::LinkLost {
+        class: Class::Rack,
+        idle: false,
+    });
+    drop(desk.outputs());
+    assert_eq!(budget.take(16 * MIB).unwrap().bytes(), 8 * MIB);
 }
 
 #[test]
