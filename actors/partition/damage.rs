@@ -23,6 +23,8 @@ impl PartitionActor {
         if let Some((from, to)) = self.decide(&error.confirmed()) {
             self.opening.pass_over(ticket);
             self.cell.finish(from, to, None);
+        } else {
+            self.opening.halt_at(ticket);
         }
     }
 
@@ -40,7 +42,22 @@ impl PartitionActor {
                 self.rewind(to);
             }
             self.seek(to);
+        } else {
+            self.give_up_delivered();
         }
+    }
+
+    /// Of a partition that stands still nothing is held: what was handed to the host and not
+    /// finished is dropped there, and a new life of this actor fetches it again.
+    fn give_up_delivered(&mut self) {
+        self.opening.halt();
+        self.drop_queue();
+        self.cell.write(self.ticket, |slot| {
+            if let Some(account) = slot {
+                account.delivered = account.ledger.watermark();
+                account.delivered_epoch = account.ledger.leader_epoch();
+            }
+        });
     }
 
     /// Tells of `error`; the offsets to pass, or none if the partition stands still from now on.

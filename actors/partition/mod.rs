@@ -185,15 +185,20 @@ impl PartitionActor {
     /// lower of the two.
     fn rewind(&mut self, to: Offset) {
         self.opening.clear();
+        self.drop_queue();
+        if let Some(commit) = self.cell.commit().filter(|commit| commit.offset < to) {
+            let (offset, epoch) = (commit.offset, commit.leader_epoch);
+            self.owed.push_back(routing::Input::Seek { offset, epoch });
+        }
+    }
+
+    /// Has the handler host drop its queue of this partition and fence what is in hand.
+    fn drop_queue(&self) {
         self.cell.rewind();
         self.thread.to_host(HostRequest::Rewind {
             partition: self.partition.clone(),
             epoch: self.assignment,
         });
-        if let Some(commit) = self.cell.commit().filter(|commit| commit.offset < to) {
-            let (offset, epoch) = (commit.offset, commit.leader_epoch);
-            self.owed.push_back(routing::Input::Seek { offset, epoch });
-        }
     }
 
     /// Everything up to the fetch end that was open has gone to the handler host.

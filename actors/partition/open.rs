@@ -117,6 +117,8 @@ fn judge(
 pub(crate) struct Opening {
     waiting: VecDeque<Slot>,
     last_ticket: u64,
+    /// Set by a batch that halted the partition: nothing more is taken in.
+    halted: bool,
 }
 
 #[derive(Debug)]
@@ -197,6 +199,9 @@ impl Opening {
     /// Takes batches in, in order; those to be inflated elsewhere are returned.
     pub(crate) fn push(&mut self, views: Vec<BatchView>, bytes_max: usize) -> Vec<Job> {
         let mut jobs = Vec::new();
+        if self.halted {
+            return jobs;
+        }
         for view in views {
             if !view.is_compressed() {
                 self.waiting.push_back(Slot::Open(view));
@@ -231,6 +236,21 @@ impl Opening {
         self.waiting.retain(|slot| !slot.awaits(ticket));
     }
 
+    /// Stops at a batch that could not be inflated: what lies before it may go on, the rest is given
+    /// up and holds no bytes while the partition stands still.
+    pub(crate) fn halt_at(&mut self, ticket: u64) {
+        if let Some(at) = self.waiting.iter().position(|slot| slot.awaits(ticket)) {
+            self.waiting.truncate(at);
+            self.halted = true;
+        }
+    }
+
+    /// Gives everything up and takes nothing more in.
+    pub(crate) fn halt(&mut self) {
+        self.waiting.clear();
+        self.halted = true;
+    }
+
     fn slot(&mut self, ticket: u64) -> Option<&mut Slot> {
         self.waiting.iter_mut().find(|slot| slot.awaits(ticket))
     }
@@ -248,12 +268,13 @@ impl Opening {
 
     /// Whether everything taken in has gone on.
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.waiting.is_empty() && !self.halted
     }
 
     /// Gives everything up, for a position that moved.
     pub(crate) fn clear(&mut self) {
         self.waiting.clear();
+        self.halted = false;
     }
 }
 
@@ -331,6 +352,27 @@ mod tests {
         assert_eq!(tries.load(Ordering::SeqCst), 3);
         opening.opened(opened).expect("readable");
         assert_eq!(opening.ready().len(), 1);
+    }
+
+    #[test]
+    fn what_waits_behind_a_batch_that_halts_its_partition_is_given_up() {
+        let open = |base| view(base, 10).inflate(100).expect("sound");
+        let mut opening = Opening::default();
+        let views = vec![open(6), view(7, 100), open(8), view(9, 100)];
+        let jobs = opening.push(views, 1 << 20);
+        opening.halt_at(jobs.first().expect("one job").ticket);
+        assert!(
+            opening
+                .push(vec![open(10), view(11, 100)], 1 << 20)
+                .is_empty()
+        );
+        let ready = opening.ready();
+        let left: Vec<_> = ready.iter().map(BatchView::base_offset).collect();
+        assert_eq!(left, [Offset(6)], "what lies before it goes on");
+        assert!(opening.waiting.is_empty(), "no bytes are held");
+        assert!(!opening.is_empty(), "not everything has gone on");
+        opening.clear();
+        assert!(opening.is_empty(), "the position moved");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::actors::status::PartitionStatus;
 use crate::actors::supervise::DeathWatch;
 use crate::actors::telemetry::Telemetry;
 use crate::cluster::Snapshot;
-use crate::ids::{AssignmentEpoch, Offset, TopicPartition};
+use crate::ids::{AssignmentEpoch, Generation, Offset, TopicPartition};
 use crate::records::{BatchError, BatchPolicy, Corruption, Place, ReadSettings};
 use crate::routing::{self, Assigned};
 
@@ -44,11 +44,14 @@ impl Handler<HostRequest> for Receiver {
 struct Desk {
     actor: PartitionActor,
     progress: Arc<Progress>,
+    host: Addr<Receiver>,
+    requests: Arc<Mutex<Vec<HostRequest>>>,
 }
 
 impl Desk {
     fn at(offset: i64, policy: BatchPolicy) -> Self {
-        let receiver = Receiver(Arc::default()).start();
+        let requests = Arc::default();
+        let host = Receiver(Arc::clone(&requests)).start();
         let parts = ThreadParts {
             clock: Clock::start(),
             telemetry: Telemetry::new(),
@@ -59,8 +62,8 @@ impl Desk {
             directory: Arc::new(Directory::new(Placement::single())),
             trace: None,
         };
-        let thread = Thread::new(parts, receiver.clone().recipient());
-        thread.set_host(receiver.recipient());
+        let thread = Thread::new(parts, host.clone().recipient());
+        thread.set_host(host.clone().recipient());
         let (progress, epoch) = (Arc::new(Progress::new()), AssignmentEpoch(1));
         let cell = Cell::new(epoch, Arc::clone(&progress));
         let ticket = cell.next_incarnation();
@@ -78,11 +81,25 @@ impl Desk {
             thread: Rc::new(thread),
             ticket,
         });
-        Self { actor, progress }
+        Self {
+            actor,
+            progress,
+            host,
+            requests,
+        }
     }
 
     fn finished_below(&self) -> Offset {
         self.progress.read().expect("a known position").offset
+    }
+
+    /// What the host was asked for so far.
+    async fn requests(&self) -> Vec<HostRequest> {
+        let last = HostRequest::Generation(Generation(1));
+        self.host.send(last).await.expect("it lives");
+        let mut requests = std::mem::take(&mut *self.requests.lock().expect("no panic"));
+        requests.pop();
+        requests
     }
 
     fn events(&self) -> usize {
@@ -138,5 +155,32 @@ fn a_bad_record_of_the_log_as_it_is_now_is_passed_with_its_batch() {
             "{seek:?}"
         );
         assert_eq!(desk.events(), 1);
+    });
+}
+
+#[test]
+fn a_partition_that_halts_leaves_nothing_in_the_queues_and_a_new_life_meets_the_batch_again() {
+    System::new().block_on(async {
+        let mut desk = Desk::at(100, BatchPolicy::Halt);
+        let cell = desk.actor.cell.clone();
+        cell.write(desk.actor.ticket, |slot| {
+            let account = slot.as_mut().expect("known");
+            (account.fetch_end, account.delivered) = (Offset(300), Offset(300));
+        });
+        desk.actor.judge_handed(&bad_record(), cell.rewinds());
+        let requests = desk.requests().await;
+        assert!(
+            matches!(requests.as_slice(), [HostRequest::Rewind { .. }]),
+            "{requests:?}"
+        );
+        assert_eq!(cell.rewinds(), 1, "as often as the host was told");
+        assert_eq!(desk.finished_below(), Offset(100));
+        assert!(!desk.actor.opening.is_empty(), "not everything has gone on");
+        cell.next_incarnation();
+        let account = cell.account().clone().expect("known");
+        assert_eq!(
+            (account.fetch_end, account.delivered),
+            (Offset(100), Offset(100))
+        );
     });
 }
