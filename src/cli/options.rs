@@ -1,10 +1,11 @@
 //! Options that several subcommands share.
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use crate::cli::exit::Failure;
-use crate::config::Config;
+use crate::config::{Config, Severity};
 
 /// How to reach the cluster, and any property.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -51,6 +52,22 @@ impl ConnectionOptions {
         }
         Ok(config)
     }
+}
+
+/// Refuses values that contradict each other; says of those that are legal and hardly meant.
+///
+/// # Errors
+/// A usage [`Failure`] with the first contradiction.
+pub(super) fn refuse_contradictions(config: &Config) -> Result<(), Failure> {
+    // Errors come first, so nothing is warned of that will not run.
+    for finding in config.lint() {
+        match finding.severity {
+            Severity::Error => return Err(Failure::usage(finding.message)),
+            // Without a standard error there is nobody to tell.
+            Severity::Warning => drop(writeln!(io::stderr(), "{finding}")),
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

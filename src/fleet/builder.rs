@@ -236,7 +236,7 @@ impl FleetBuilder<Present, Present> {
         for finding in self.config.lint() {
             match finding.severity {
                 Severity::Error => {
-                    return Err(Error::new(ErrorKind::Config, finding.to_string()));
+                    return Err(Error::new(ErrorKind::Config, finding.message));
                 }
                 Severity::Warning => tracing::warn!(%finding, "configuration"),
             }

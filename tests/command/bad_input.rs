@@ -43,9 +43,25 @@ async fn a_configuration_that_does_not_parse_names_file_and_line() {
 async fn values_that_contradict_each_other_are_refused_before_anything_opens() {
     let words = "consume -b localhost:9092 -t orders -g billing \
                  -X session.timeout.ms=6000 -X heartbeat.interval.ms=5000";
-    run(words, "")
-        .await
-        .assert_failure(2, "heartbeat.interval.ms");
+    let ended = run(words, "").await;
+    ended.assert_failure(2, "error: `heartbeat.interval.ms` is 5000");
+}
+
+#[tokio::test]
+async fn what_is_legal_and_hardly_meant_is_warned_of() {
+    let words = "-b 127.0.0.1:1 -t orders --connect-timeout 1 \
+                 -X security.protocol=SASL_PLAINTEXT -X sasl.mechanism=SCRAM-SHA-256 \
+                 -X sasl.username=billing -X sasl.password=secret";
+    for command in ["consume", "produce"] {
+        let ended = run(&format!("{command} {words}"), "one\n").await;
+        let lines: Vec<_> = ended.error.lines().collect();
+        assert!(
+            lines[0].starts_with("warning: `security.protocol` is SASL_PLAINTEXT"),
+            "{ended:?}"
+        );
+        assert!(lines[1].starts_with("error: 127.0.0.1:1"), "{ended:?}");
+        assert_eq!((lines.len(), ended.code), (2, Some(3)), "{ended:?}");
+    }
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use crate::actors::unix_ms;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::guard::{Signs, judge};
-use crate::cli::options::ConnectionOptions;
+use crate::cli::options::{ConnectionOptions, refuse_contradictions};
 use crate::cli::signal;
 use crate::config::Config;
 use crate::error::Error;
@@ -70,6 +70,7 @@ impl ProduceOptions {
             .connection
             .config(&[("client.id", "nearside-produce")])?;
         config.require_bootstrap()?;
+        refuse_contradictions(&config)?;
         Ok(config)
     }
 
