@@ -1,7 +1,7 @@
 //! What several threads write and anybody may read without asking an actor: counters, partition
 //! status, events.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -17,7 +17,7 @@ use crate::fleet::{
     BudgetReport, DiagnosticReport, Event, FetchedBytes, FleetReport, LaneName, NumberedEvent,
     PartitionReport, Totals, Unfinished, Zone,
 };
-use crate::ids::{BrokerId, Generation, MemberId, Offset, TopicPartition};
+use crate::ids::{BrokerId, Generation, MemberId, Offset, TopicName, TopicPartition};
 use crate::routing::diagnostics::BrokerSeen;
 use crate::wire::Reason;
 
@@ -44,6 +44,8 @@ struct State {
     member: Option<(MemberId, Generation)>,
     connected: bool,
     connection_error: Option<Error>,
+    /// Topics that brokers have shown us.
+    topics: BTreeSet<TopicName>,
     unfinished: Vec<Unfinished>,
     last_report: Option<FleetReport>,
     diagnostics: Vec<DiagnosticReport>,
@@ -267,6 +269,16 @@ impl Telemetry {
     pub(crate) fn connection_error(&self) -> Option<Error> {
         let state = self.state();
         state.connection_error.clone().filter(|_| !state.connected)
+    }
+
+    /// A broker has shown us the partitions of a topic.
+    pub(crate) fn note_topic(&self, topic: &TopicName) {
+        self.state().topics.insert(topic.clone());
+    }
+
+    /// Whether any broker has ever shown us this topic.
+    pub(crate) fn has_seen(&self, topic: &TopicName) -> bool {
+        self.state().topics.contains(topic)
     }
 
     /// Work that missed a deadline.

@@ -117,6 +117,7 @@ impl MetadataActor {
                     denied: *code == ErrorCode::TOPIC_AUTHORIZATION_FAILED,
                 });
             }
+            Diff::PartitionsAdded { topic, .. } => self.telemetry.note_topic(topic),
             Diff::ClusterChanged { old, new } => {
                 let text = format!("the addresses lead to cluster {new}, it was {old}");
                 let reason = StopReason::Fatal(Error::new(ErrorKind::Unreachable, text));
@@ -134,7 +135,6 @@ impl MetadataActor {
             | Diff::TopicRecreated { .. }
             | Diff::TopicUnconfirmed { .. }
             | Diff::TopicGone { .. }
-            | Diff::PartitionsAdded { .. }
             | Diff::EpochRegressed { .. }
             | Diff::MetadataVersion { .. }
             | Diff::RebootstrapStarted { .. }

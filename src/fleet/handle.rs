@@ -12,6 +12,7 @@ use super::stop::{StopReason, Stopped};
 use super::victim::Victim;
 use crate::actors::{Command, Telemetry};
 use crate::error::{Error, ErrorKind};
+use crate::ids::TopicName;
 
 /// A running fleet. Clones are cheap and share it; dropping the last one stops it with the default
 /// deadline, without waiting.
@@ -102,6 +103,11 @@ impl FleetHandle {
     /// Whether any broker has ever answered.
     pub fn has_connected(&self) -> bool {
         self.shared.telemetry.has_connected()
+    }
+
+    /// Whether any broker has ever shown us this topic, whoever reads its partitions.
+    pub(crate) fn has_seen(&self, topic: &TopicName) -> bool {
+        self.shared.telemetry.has_seen(topic)
     }
 
     /// The latest failure to reach a broker, while none has answered: wrong port, refused, refused

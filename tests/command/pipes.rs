@@ -129,3 +129,25 @@ async fn a_command_per_record_sees_the_value_and_its_place() {
         (Some(0), "orders/1/0 one\norders/1/1 two\n")
     );
 }
+
+#[tokio::test]
+async fn a_count_counts_the_commands_that_succeed() {
+    let cluster = cluster().await;
+    let bootstrap = cluster.handle().bootstrap();
+    for partition in 0..3 {
+        let words = format!("produce -b {bootstrap} -t orders -p {partition}");
+        run(&words, "one\ntwo\n").await;
+    }
+    // The first attempt at every record fails, and the others wait for their turn.
+    let marks = std::env::temp_dir().join(format!("nearside-turns-{}", std::process::id()));
+    std::fs::create_dir_all(&marks).unwrap();
+    let mut consume = command(&format!("consume -b {bootstrap} -t orders -c 2 --exec"));
+    consume.env("MARKS", &marks).arg(
+        "mark=$MARKS/$KAFKA_PARTITION-$KAFKA_OFFSET; \
+         if [ -e $mark ]; then cat; echo; else : > $mark; exit 1; fi",
+    );
+    let ended = end(consume.spawn().unwrap()).await;
+    std::fs::remove_dir_all(&marks).unwrap();
+    assert_eq!((ended.code, ended.error.as_str()), (Some(0), ""));
+    assert_eq!(ended.out.lines().count(), 2, "{ended:?}");
+}

@@ -8,15 +8,17 @@ mod quota;
 mod row;
 mod run;
 mod start;
+mod watch;
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::PathBuf;
 
 use crate::cli::exit::Failure;
-use crate::cli::options::ConnectionOptions;
+use crate::cli::options::{ConnectionOptions, refuse_contradictions};
 use crate::config::Config;
 use crate::fleet::StartAt;
 use crate::handler::{Subscription, SubscriptionBuilder};
+use crate::ids::TopicName;
 
 use format::Format;
 use printer::Layout;
@@ -85,6 +87,7 @@ impl ConsumeOptions {
             }
         }
         config.require_bootstrap()?;
+        refuse_contradictions(&config)?;
         let group = match config.show("group.id").filter(|group| !group.is_empty()) {
             Some(group) => group,
             // Nobody else is in a group of this name.
@@ -104,6 +107,12 @@ impl ConsumeOptions {
         } else {
             Format::parse(&self.format).map(Layout::Format)
         }
+    }
+
+    /// The topics that are named; a pattern names none.
+    fn literal_topics(&self) -> Vec<TopicName> {
+        let literal = self.topics.iter().filter(|topic| !topic.starts_with('^'));
+        literal.map(|topic| topic.as_str().into()).collect()
     }
 
     fn subscription(&self) -> Result<SubscriptionBuilder, Failure> {

@@ -15,25 +15,10 @@ pub(super) struct Share {
     pub(super) last: bool,
 }
 
-impl Share {
-    /// What a retry gets: its first attempt took its share already.
-    pub(super) const RETRY: Self = Self {
-        records: 1,
-        last: false,
-    };
-}
-
 impl Quota {
     /// A quota of `count` records; `None` is without limit.
     pub(super) fn new(count: Option<u64>) -> Self {
         Self(count.map(AtomicU64::new))
-    }
-
-    /// Whether nothing is left.
-    pub(super) fn is_used_up(&self) -> bool {
-        self.0
-            .as_ref()
-            .is_some_and(|left| left.load(Ordering::Acquire) == 0)
     }
 
     /// Takes up to `records` of what is left.

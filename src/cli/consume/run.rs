@@ -5,16 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval};
 
+use crate::cli::consume::exec::Turns;
 use crate::cli::consume::printer::Printer;
-use crate::cli::consume::quota::{Quota, Share};
+use crate::cli::consume::quota::Quota;
+use crate::cli::consume::watch::{hopeless_start, partition_failed, reached_end};
 use crate::cli::consume::{ConsumeOptions, exec};
 use crate::cli::exit::Failure;
-use crate::cli::guard::{Signs, TOPIC_ANSWERS, judge};
-use crate::fleet::{Event, Fleet, FleetHandle, Stopped};
+use crate::fleet::{Fleet, FleetHandle, Stopped};
 use crate::handler::{
-    Batch, BatchOutcome, Context, Message, Outcome, Raw, Subscription, batch_fn, handler_fn,
+    Batch, BatchOutcome, Context, HandlerError, Message, Outcome, Raw, Subscription, batch_fn,
+    handler_fn,
 };
 
 /// Why the command ends by itself.
@@ -38,6 +39,7 @@ pub(in crate::cli) async fn run(options: &ConsumeOptions) -> Result<(), Failure>
     let (config, group) = options.config()?;
     let patience = Duration::from_secs(options.connection.connect_timeout);
     let deadline = config.lifecycle.stop;
+    let topics = options.literal_topics();
     let (ending, mut ended) = watch::channel(None);
     let subscription = subscription(options, ending.clone())?;
     let mut fleet = Fleet::builder(group).config(config).subscribe(subscription);
@@ -51,11 +53,15 @@ pub(in crate::cli) async fn run(options: &ConsumeOptions) -> Result<(), Failure>
     let stopped = tokio::select! {
         stopped = fleet.run_until_signal() => stopped,
         () = wait_for_ending(&mut ended) => stop(&fleet, deadline).await,
-        failure = watch_start(&fleet, patience) => {
+        failure = hopeless_start(&fleet, &topics, patience) => {
             stop(&fleet, Duration::ZERO).await;
             return Err(failure);
         }
-        () = reached_end(&fleet), if options.exit_at_end => {
+        failure = partition_failed(&fleet) => {
+            stop(&fleet, deadline).await;
+            return Err(failure);
+        }
+        () = reached_end(&fleet, &topics), if options.exit_at_end => {
             ending.send_replace(Some(Ending::AtEnd));
             stop(&fleet, deadline).await
         }
@@ -94,33 +100,19 @@ fn subscription(
     options: &ConsumeOptions,
     ending: watch::Sender<Option<Ending>>,
 ) -> Result<Subscription, Failure> {
-    let quota = Arc::new(Quota::new(options.count));
     let subscription = options.subscription()?;
     if let Some(command) = &options.exec {
         let command: Arc<str> = command.as_str().into();
+        let turns = Arc::new(Turns::new(options.count));
         return Ok(subscription.handler(handler_fn(
             move |message: Message<Raw>, context: Context| {
-                let (command, quota) = (Arc::clone(&command), Arc::clone(&quota));
+                let (command, turns) = (Arc::clone(&command), Arc::clone(&turns));
                 let ending = ending.clone();
-                async move {
-                    // A retry belongs to the share its first attempt took.
-                    let share = if context.attempt() == 1 {
-                        quota.take(1)
-                    } else {
-                        Share::RETRY
-                    };
-                    if share.records == 0 {
-                        return Ok(Outcome::stop("as many as were wanted"));
-                    }
-                    exec::run(&command, &message).await?;
-                    if share.last || quota.is_used_up() {
-                        ending.send_replace(Some(Ending::Count));
-                    }
-                    Ok(Outcome::Done)
-                }
+                async move { execute(&command, &turns, &ending, &message, &context).await }
             },
         )));
     }
+    let quota = Quota::new(options.count);
     let printer = Arc::new(Printer::new(options.layout()?, Box::new(io::stdout())));
     Ok(
         subscription.handler(batch_fn(move |batch: Batch<Raw>, _: Context| {
@@ -128,6 +120,31 @@ fn subscription(
             async move { Ok(outcome) }
         })),
     )
+}
+
+/// Runs the command for one record, if as many have not succeeded yet.
+async fn execute(
+    command: &str,
+    turns: &Turns,
+    ending: &watch::Sender<Option<Ending>>,
+    message: &Message<Raw>,
+    context: &Context,
+) -> Result<Outcome, HandlerError> {
+    let turn = tokio::select! {
+        turn = turns.next() => turn,
+        () = context.cancelled() => {
+            return Err(HandlerError::retryable("cancelled before its turn came"));
+        }
+    };
+    let Some(turn) = turn else {
+        ending.send_replace(Some(Ending::Count));
+        return Ok(Outcome::stop("as many as were wanted"));
+    };
+    exec::run(command, message).await?;
+    if turn.used() {
+        ending.send_replace(Some(Ending::Count));
+    }
+    Ok(Outcome::Done)
 }
 
 /// Prints what is wanted of one batch. A full pipe blocks the thread, which is what back-pressure
@@ -158,77 +175,3 @@ fn print(
         then: Outcome::stop("as many as were wanted"),
     }
 }
-
-/// Resolves with a failure if the start proves hopeless. Once something was read or an end was
-/// reached it waits for ever: from then on the fleet retries whatever happens.
-async fn watch_start(fleet: &FleetHandle, patience: Duration) -> Failure {
-    let mut ticks = interval(LOOK_INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut looks = 0_u32;
-    loop {
-        ticks.tick().await;
-        let report = fleet.report();
-        let began = report.totals.records_finished > 0
-            || report
-                .partitions
-                .iter()
-                .any(|partition| partition.lag == Some(0));
-        if began {
-            std::future::pending::<()>().await;
-        }
-        let (topic_error, topic_denied) = last_topic_error(fleet).unzip();
-        let signs = Signs {
-            elapsed: LOOK_INTERVAL * looks,
-            connected: fleet.has_connected(),
-            connection_error: fleet.connection_error(),
-            topic_error,
-            topic_denied: topic_denied.unwrap_or_default(),
-            // A fleet tells of a missing topic after as many.
-            topic_answers: TOPIC_ANSWERS,
-        };
-        if let Some(failure) = judge(&signs, patience) {
-            return failure;
-        }
-        looks = looks.saturating_add(1);
-    }
-}
-
-/// What was told last of a topic that cannot be read, and whether a permission is missing.
-fn last_topic_error(fleet: &FleetHandle) -> Option<(String, bool)> {
-    let events = fleet.recent_events();
-    events.iter().rev().find_map(|numbered| {
-        let Event::TopicError {
-            topic,
-            error,
-            denied,
-        } = &numbered.event
-        else {
-            return None;
-        };
-        Some((format!("topic `{topic}`: {error}"), *denied))
-    })
-}
-
-/// Resolves when every partition that is assigned has been read to its end.
-async fn reached_end(fleet: &FleetHandle) {
-    let mut ticks = interval(LOOK_INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        let assigned = fleet
-            .recent_events()
-            .iter()
-            .any(|numbered| matches!(numbered.event, Event::Assigned { .. }));
-        let report = fleet.report();
-        if assigned
-            && report
-                .partitions
-                .iter()
-                .all(|partition| partition.lag == Some(0))
-        {
-            return;
-        }
-    }
-}
-
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
