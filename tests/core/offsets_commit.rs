@@ -285,6 +285,30 @@ fn a_commit_refused_by_a_rebalance_waits_for_the_sync_and_then_only_what_stayed_
     assert_eq!(alone.committer.dirty(), 0);
 }
 
+/// The leader of a round whose SyncGroup was lost joins and syncs again, and the coordinator repeats
+/// the generation. runtime.md 5.3: a commit refused meanwhile is held until the sync, no longer.
+#[test]
+fn a_commit_refused_between_two_syncs_of_one_generation_leaves_after_the_second() {
+    let mut alone = Alone::new();
+    alone.give(Input::Standing(Standing::Joining(identity(3))));
+    alone.give(Input::Standing(Standing::Syncing));
+    alone.give(Input::Standing(Standing::Joining(identity(4))));
+    alone.give(Input::Observed(state(0, 5), Due::Now));
+    let (token, request) = alone.next_sent();
+    alone.answer(token, &request, ErrorCode::REBALANCE_IN_PROGRESS);
+    alone.give(Input::Standing(Standing::Syncing));
+    alone.tick_at(20_000);
+    assert!(alone.sent.is_empty(), "held until the sync");
+    alone.give(Input::Standing(Standing::Stable(identity(4))));
+    let [(token, To::Coordinator, request)] = &alone.sent[..] else {
+        panic!("{:?}", alone.sent);
+    };
+    assert_eq!(request.generation, Some(Generation(4)));
+    let (token, request) = (*token, request.clone());
+    alone.answer(token, &request, ErrorCode::NONE);
+    assert_eq!(alone.committer.dirty(), 0);
+}
+
 #[test]
 fn a_commit_that_is_due_while_joining_goes_by_the_control_connection() {
     let mut alone = Alone::new();

@@ -16,8 +16,8 @@ pub struct Committer {
     pub(super) settings: Settings,
     pub(super) standing: Standing,
     pub(super) reachable: bool,
-    /// No request leaves with this generation or an older one: a rebalance runs, or the member
-    /// judges.
+    /// No request leaves with this generation or an older one until a SyncGroup succeeds: a
+    /// rebalance runs, or the member judges.
     pub(super) held_at: Option<Generation>,
     pub(super) rows: BTreeMap<TopicPartition, Row>,
     due: BTreeSet<(Moment, TopicPartition)>,
@@ -115,7 +115,12 @@ impl Committer {
 
     fn stand(&mut self, standing: Standing, now: Moment) {
         let generation = standing.identity().map(|identity| identity.generation);
-        if self.held_at < generation {
+        // A round that is repeated, say for a lost SyncGroup, ends in the generation it began in.
+        let synced = match &standing {
+            Standing::Stable(_) => self.standing == Standing::Syncing,
+            Standing::Outside | Standing::Joining(_) | Standing::Syncing => false,
+        };
+        if synced || self.held_at < generation {
             self.held_at = None;
         }
         self.standing = standing;
