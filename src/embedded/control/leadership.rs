@@ -135,6 +135,8 @@ impl Cluster {
     }
 
     /// Takes a follower out of the ISR now. It comes back with its next fetch unless it is held.
+    /// Only a leader judges its followers: without one nothing happens, or the last replica that
+    /// may be elected would be gone.
     ///
     /// # Errors
     ///
@@ -148,7 +150,7 @@ impl Cluster {
         let Some(partition) = self.topics.partition_mut(key) else {
             return Ok(());
         };
-        if !partition.is_leader(follower) {
+        if partition.leader.is_some_and(|leader| leader != follower) {
             partition.isr.retain(|&member| member != follower);
         }
         if partition.advance_high_watermark() {

@@ -174,6 +174,23 @@ fn a_dead_follower_leaves_the_isr_without_a_new_epoch() {
 }
 
 /// What a new leader never had is gone; its watermark starts from what it knows.
+/// Nobody judges followers without a leader: who is in sync may be elected later.
+#[test]
+fn a_partition_without_leader_keeps_its_in_sync_replicas() {
+    let mut rig = Rig::new();
+    for follower in [2, 3] {
+        rig.cluster.shrink_isr(&t0(), BrokerId(follower)).unwrap();
+    }
+    rig.cluster.kill(BrokerId(1));
+    rig.cluster.notice(BrokerId(1));
+    let view = rig.cluster.partition(&t0()).unwrap();
+    assert_eq!((view.leader, view.isr), (None, vec![BrokerId(1)]));
+    rig.cluster.shrink_isr(&t0(), BrokerId(1)).unwrap();
+    rig.cluster.revive(BrokerId(1));
+    let view = rig.cluster.partition(&t0()).unwrap();
+    assert_eq!(view.leader, Some(BrokerId(1)));
+}
+
 #[test]
 fn a_lagging_in_sync_replica_truncates_the_log_when_elected() {
     let mut rig = Rig::new();
