@@ -195,6 +195,11 @@ impl Judge {
     pub(crate) fn finish(mut self, cluster: &Cluster, now: Moment) -> Report {
         for (partition, book) in &mut self.books {
             book.look(partition, cluster);
+            let leader = cluster.partition(partition).unwrap().leader;
+            assert!(
+                leader.is_some(),
+                "nobody leads {partition}: no reader can be judged"
+            );
             let end = book.high;
             book.nothing_skipped(partition, 0, end);
             assert_eq!(book.commit, end, "{partition} is not committed to its end");
