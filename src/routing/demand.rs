@@ -65,11 +65,13 @@ enum Block {
 
 impl Route {
     /// The end of every call: brings demand and probe in step with the state.
-    pub(super) fn settle(&mut self, context: Context<'_>) {
-        self.leave_legacy(context);
+    pub(super) fn settle(&mut self, stays: bool, context: Context<'_>) {
+        if !stays {
+            self.leave_legacy(context);
+        }
         self.recall_stale_hedge();
         self.stop_waiting(context);
-        self.judge_silence(context);
+        self.judge_silence(stays, context);
         match self.desired() {
             Ok(demand) => self.want(demand),
             Err(block) => self.release(block),

@@ -233,6 +233,7 @@ impl Route {
     /// included.
     pub fn handle(&mut self, input: Input, brokers: &Brokers, draw: Draw, now: Moment) {
         let context = Context { brokers, draw, now };
+        let stays = self.is_told_to_stay(&input);
         match input {
             Input::Assigned(assigned) => self.on_assigned(assigned, context),
             Input::LeaderChanged(leadership) => self.on_leader_changed(leadership, context),
@@ -295,7 +296,7 @@ impl Route {
             Input::Unanswered { generation } => self.on_unanswered(generation),
             Input::Tick => self.on_tick(context),
         }
-        self.settle(context);
+        self.settle(stays, context);
     }
 
     /// The next output, in the order in which they are to be carried out.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::desk::{B1, B2, B3, Desk};
+use super::desk::{B1, B2, B3, Desk, stay};
 use crate::routing::{Breaker, Class, Input, Link, LinkChange, Output, Reason};
+use crate::wire::api::fetch::Row;
 
 /// routing.md 8.4: its link may never have been needed before.
 #[test]
@@ -86,6 +87,45 @@ fn metadata_is_not_asked_again_once_somebody_is_read() {
     assert_eq!(desk.reasons(), [Reason::Refuge]);
     desk.pass(Duration::from_secs(12));
     assert!(!desk.refreshed());
+}
+
+/// On refuge 3, while candidate 2 could be read again since a moment ago, and no input told of it.
+fn with_a_candidate_that_speaks_again() -> Desk {
+    let mut desk = Desk::following();
+    desk.isr(&[1, 3]);
+    desk.drained();
+    desk.silent(B1, Class::NoRack, true);
+    assert_eq!(desk.follower(), Some(B3));
+    desk.silent(B2, Class::Rack, true);
+    desk.isr(&[1, 2, 3]);
+    assert_eq!(desk.follower(), Some(B3), "the candidate would not answer");
+    desk.silent(B2, Class::Rack, false);
+    desk
+}
+
+/// routing.md R40, I8: the throttle does not move it; what is due anyway comes right after.
+#[test]
+fn a_refuge_that_throttles_is_not_left_for_it() {
+    let mut desk = with_a_candidate_that_speaks_again();
+    let until = desk.now + Duration::from_secs(1);
+    desk.input(Input::Throttled { broker: B3, until });
+    assert_eq!(desk.follower(), Some(B3));
+    desk.pass(Duration::ZERO);
+    assert_eq!(desk.reasons(), [Reason::RefugeMoved]);
+    assert_eq!(desk.follower(), Some(B2));
+}
+
+/// routing.md I8: the same of its records.
+#[test]
+fn a_refuge_that_serves_records_is_not_left_for_them() {
+    let mut desk = with_a_candidate_that_speaks_again();
+    desk.row(Row {
+        records: vec![0; 10].into(),
+        ..stay()
+    });
+    assert_eq!(desk.follower(), Some(B3));
+    desk.pass(Duration::ZERO);
+    assert_eq!(desk.follower(), Some(B2));
 }
 
 /// Whether it waits for a permit of 3.

@@ -27,7 +27,7 @@ pub(super) fn hold(before: &Desk, input: &Input, after: &Desk) {
     errors_write_no_watermark(before, input, after);
     cooldowns_end(after);
     a_refuge_is_in_sync(after);
-    silence_is_escaped_if_it_can_be(after);
+    silence_is_escaped_if_it_can_be(input, after);
 }
 
 /// I3.
@@ -186,8 +186,14 @@ fn a_refuge_is_in_sync(after: &Desk) {
 }
 
 /// R43: nobody waits for a silent leader while somebody else may be read.
-fn silence_is_escaped_if_it_can_be(after: &Desk) {
+fn silence_is_escaped_if_it_can_be(input: &Input, after: &Desk) {
     let route = &after.route;
+    if matches!(input, Input::Throttled { .. })
+        && route.next_deadline().is_some_and(|due| due <= after.now)
+    {
+        // I8: not by this input, but by the tick that follows it at once.
+        return;
+    }
     let silent = route.served().is_some_and(|(broker, lane)| {
         after.brokers.is_silent(broker, Class::of(lane)) && !route.timers.is_set(Timer::Trust)
     });

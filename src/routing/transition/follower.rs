@@ -4,10 +4,13 @@ use crate::ids::BrokerId;
 use crate::routing::change::Cause;
 use crate::routing::cooldown::Fault;
 use crate::routing::event::Reason;
+use crate::routing::input::Input;
 use crate::routing::lease::Hold;
 use crate::routing::output::{Count, Output};
 use crate::routing::route::{Context, Route};
+use crate::routing::stamp::{Gate, Role};
 use crate::routing::state::{State, Why};
+use crate::wire::ErrorCode;
 
 impl Route {
     /// C(r): the broker cools for this partition, and its breaker hears of it.
@@ -55,6 +58,19 @@ impl Route {
             }
             State::Parked | State::Leader | State::Follower { .. } | State::Forced { .. } => {}
         }
+    }
+
+    /// I8: throttling changes no route, nor do records of the follower being read, whatever else
+    /// the facts would lead to by now.
+    pub(in crate::routing) fn is_told_to_stay(&self, input: &Input) -> bool {
+        if let Input::Row { stamp, row, .. } = input {
+            let counts = matches!(stamp.check(&self.current()), None | Some(Gate::G4));
+            let plain = row.error == ErrorCode::NONE
+                && row.preferred_read_replica.is_none()
+                && row.diverging_epoch.is_none();
+            return counts && plain && stamp.role == Role::Follower && !row.records.is_empty();
+        }
+        matches!(input, Input::Throttled { .. })
     }
 
     /// Whether the follower being read is a refuge, for which R45 replaces most rules.

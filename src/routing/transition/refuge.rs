@@ -39,26 +39,45 @@ impl Route {
     }
 
     /// R43, R45 and the level of R29: silence of whoever serves, and who may serve instead. Judged
-    /// at the end of every call, since any input may have changed the answer.
-    pub(in crate::routing) fn judge_silence(&mut self, context: Context<'_>) {
+    /// at the end of every call, since any input may have changed the answer; but an input that
+    /// may change no route leaves it to a call of its own, at once.
+    pub(in crate::routing) fn judge_silence(&mut self, stays: bool, context: Context<'_>) {
         let reads = self.position == Position::Ready && !self.gates.paused && !self.gates.fenced;
-        match self.state {
-            State::Parked | State::Leader | State::Forced { .. } => {
-                if reads && self.is_without_leader(context) {
-                    self.on_leader_silent(context);
-                }
+        if reads && self.is_called_away(context) {
+            if stays {
+                return self.timers.set(Timer::Recheck, context.now);
             }
-            State::Follower {
-                hold: Hold::Refuge, ..
-            } if reads => self.judge_refuge(context),
-            State::Follower {
-                hold: Hold::Full(_) | Hold::Trial(_),
-                ..
-            } if reads && self.is_serving_silent(context) => self.on_follower_silent(context),
-            State::Follower { .. } => {}
+            self.answer_silence(context);
         }
         self.watch_havens(context);
         self.tell_unreachable(context);
+    }
+
+    /// Whether whoever serves is silent, or a refuge is needed no longer.
+    fn is_called_away(&self, context: Context<'_>) -> bool {
+        match self.state {
+            State::Parked | State::Leader | State::Forced { .. } => self.is_without_leader(context),
+            State::Follower {
+                hold: Hold::Refuge, ..
+            } => self.is_serving_silent(context) || self.usable_candidate(context).is_some(),
+            State::Follower {
+                hold: Hold::Full(_) | Hold::Trial(_),
+                ..
+            } => self.is_serving_silent(context),
+        }
+    }
+
+    fn answer_silence(&mut self, context: Context<'_>) {
+        match self.state {
+            State::Parked | State::Leader | State::Forced { .. } => self.on_leader_silent(context),
+            State::Follower {
+                hold: Hold::Refuge, ..
+            } => self.judge_refuge(context),
+            State::Follower {
+                hold: Hold::Full(_) | Hold::Trial(_),
+                ..
+            } => self.on_follower_silent(context),
+        }
     }
 
     /// R43. A change that waits for the fetch in flight waits no longer.
