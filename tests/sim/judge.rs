@@ -219,13 +219,14 @@ impl Judge {
     }
 
     /// A partition whose route went on changing long after everything was healed.
-    fn restless(&self) -> Option<(&(usize, TopicPartition), Vec<&(Moment, String)>)> {
+    fn restless(&self) -> Option<String> {
         let calm_from = self.heal_at + CALM_AFTER;
-        let late = self.reroutes.iter().map(|(whose, reroutes)| {
+        let mut whose = self.reroutes.iter();
+        whose.find_map(|((member, partition), reroutes)| {
             let late = reroutes.iter().filter(|(at, _)| *at > calm_from);
-            (whose, late.collect::<Vec<_>>())
-        });
-        late.into_iter().find(|(_, late)| late.len() > REROUTES_MAX)
+            let late: Vec<_> = late.collect();
+            (late.len() > REROUTES_MAX).then(|| format!("{partition} of m{member}: {late:?}"))
+        })
     }
 }
 
@@ -277,7 +278,7 @@ fn a_partition_assigned_in_the_calm_may_still_find_its_place() {
     let partition = plan.topic().remove(0);
     let now = plan.heal_at + CALM_AFTER + Duration::from_secs(1);
     let mut reroute = |reason: Reason| {
-        let (partition, reason) = (partition.clone(), reason.name().to_owned());
+        let (partition, reason) = (partition.clone(), reason.name());
         let note = Note::Rerouted { partition, reason };
         judge.note(0, &note, &cluster, now);
         judge.restless().is_some()
