@@ -55,6 +55,8 @@ pub(crate) struct PartitionActor {
     owed: VecDeque<routing::Input>,
     /// Set once a revoke began: nothing is fetched any more.
     draining: bool,
+    /// Whether the handler's queue has room.
+    room: bool,
     tracer: Option<Tracer>,
     /// What was wrong with the first batch of the last row.
     damage: Option<BatchError>,
@@ -88,6 +90,7 @@ impl PartitionActor {
             watch: parts.watch,
             owed: VecDeque::from([routing::Input::Assigned(parts.assigned)]),
             draining: false,
+            room: true,
             tracer,
             damage: None,
         }
@@ -215,13 +218,17 @@ impl PartitionActor {
         match told {
             Told::Route(input) => self.drive(Some(*input), ctx),
             Told::Due => self.drive(Some(routing::Input::Tick), ctx),
-            Told::Room(room) => self.drive(Some(routing::Input::Room(room)), ctx),
+            Told::Room(room) => {
+                self.room = room;
+                self.open_next(ctx);
+                self.drive(Some(routing::Input::Room(room)), ctx);
+            }
             Told::Opened(opened) => {
                 let ticket = opened.ticket();
                 if let Err(error) = self.opening.opened(opened) {
                     self.judge_elsewhere(ticket, &error);
                 }
-                self.deliver_ready();
+                self.open_next(ctx);
                 self.drive(None, ctx);
             }
             Told::Revoke => {

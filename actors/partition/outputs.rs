@@ -72,7 +72,12 @@ impl PartitionActor {
     /// Indexes the records of a row, tells the route how far they reach, and passes them on.
     fn deliver(&mut self, delivery: &Delivery, ctx: &mut Context<Self>) {
         let reading = self.thread.reading;
-        let index = open::index(delivery, self.thread.read_committed, reading);
+        let room = open::room_at_once(
+            self.thread.routing.partition_bytes,
+            reading.inflated_bytes_max,
+        )
+        .saturating_sub(self.opening.inflated_bytes());
+        let index = open::index(delivery, self.thread.read_committed, reading, room);
         self.damage = index.damage;
         self.owed.push_back(routing::Input::Indexed(index.indexed));
         for (from, to) in index.gaps {
@@ -81,13 +86,20 @@ impl PartitionActor {
         if self.draining {
             return;
         }
-        for job in self.opening.push(index.views, reading.inflated_bytes_max) {
-            self.inflate_elsewhere(job, ctx);
-        }
-        self.deliver_ready();
+        self.opening.push(index.views);
+        self.open_next(ctx);
     }
 
-    fn inflate_elsewhere(&self, job: open::Job, ctx: &mut Context<Self>) {
+    /// Hands on what is open, and has the batch behind it inflated unless the handler has enough.
+    pub(super) fn open_next(&mut self, ctx: &mut Context<Self>) {
+        self.deliver_ready();
+        if self.draining || !self.room {
+            return;
+        }
+        let bytes_max = self.thread.reading.inflated_bytes_max;
+        let Some(job) = self.opening.next_job(bytes_max) else {
+            return;
+        };
         let me = ctx.address();
         crate::actors::spawn::local("inflate", async move {
             if let Some(opened) = open::elsewhere(job, open::Job::run, || me.connected()).await {
@@ -98,7 +110,7 @@ impl PartitionActor {
     }
 
     /// Hands the batches that are open to the handler host.
-    pub(super) fn deliver_ready(&mut self) {
+    fn deliver_ready(&mut self) {
         let views = self.opening.ready();
         if let Some(last) = views.last().filter(|_| !self.draining) {
             let (to, leader_epoch) = (last.next_offset(), last.leader_epoch());

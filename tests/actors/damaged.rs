@@ -6,7 +6,7 @@ use bytes::Bytes;
 use nearside::embedded::{Record, encode_batch};
 use nearside::fleet::{Event, FleetHandle};
 use nearside::ids::{Offset, TopicPartition};
-use nearside::records::HEADER_BYTES;
+use nearside::records::{BatchWriter, Compression, HEADER_BYTES, NewRecord};
 
 use crate::stage::{Seen, Stage, forged, run, start, until};
 
@@ -105,5 +105,42 @@ fn halting_stands_still_at_the_first_and_commits_nothing_behind_it() {
         fleet.stop(Duration::from_secs(20)).await;
         assert_eq!(seen.offsets(&at), (0..7).collect::<Vec<_>>());
         assert_eq!(stage.committed("g", &at), Some(Offset(7)));
+    });
+}
+
+/// Two records that weigh nothing on the wire and `size` bytes each when inflated.
+fn of_zeros(size: usize) -> Bytes {
+    let mut writer = BatchWriter::new(Compression::Gzip);
+    let value = vec![0; size];
+    for _ in 0..2 {
+        let record = NewRecord {
+            value: Some(&value),
+            ..NewRecord::default()
+        };
+        writer.push(&record).expect("fits");
+    }
+    writer.seal().expect("not empty")
+}
+
+#[test]
+fn a_row_of_batches_that_inflate_to_far_more_than_a_fetch_is_read_to_its_end_in_order() {
+    run(async {
+        let stage = Stage::new();
+        stage.topic("orders", 1);
+        let at = TopicPartition::new("orders", 0);
+        for _ in 0..20 {
+            stage.append("orders", 0, of_zeros(100_000));
+            stage.produce("orders", 0, 1);
+        }
+        let seen = Seen::default();
+        // At once at most 64 KiB are inflated, which none of the packed batches fits in.
+        let fleet = stage
+            .fleet("g", "b", seen.noting("orders"))
+            .property("max.partition.fetch.bytes", "16384");
+        let fleet = start(fleet).await;
+        until("all are seen", || seen.len() == 60).await;
+        fleet.stop(Duration::from_secs(20)).await;
+        assert_eq!(seen.offsets(&at), (0..60).collect::<Vec<_>>());
+        assert_eq!(stage.committed("g", &at), Some(Offset(60)));
     });
 }

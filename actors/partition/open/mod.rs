@@ -1,10 +1,15 @@
 //! From the bytes of a row to batches a handler can read: checked, indexed, inflated, in order.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::ids::{LeaderEpoch, Offset};
-use crate::records::{AbortedTransaction, BatchError, BatchSet, BatchView, ReadSettings};
+use crate::records::{
+    AbortedTransaction, BatchError, BatchSet, BatchView, PoisonReason, ReadSettings,
+};
 use crate::routing::{Delivery, Indexed};
 
 /// What one row's records turned out to be.
@@ -23,8 +28,14 @@ pub(crate) struct Index {
     pub(crate) damage: Option<BatchError>,
 }
 
-/// Walks the records of a delivery once, and inflates the batches that are quickly inflated.
-pub(crate) fn index(delivery: &Delivery, read_committed: bool, settings: ReadSettings) -> Index {
+/// Walks the records of a delivery once, and inflates the batches that are quickly inflated, to at
+/// most `room` bytes together: a row of small batches may hold far more than it weighs.
+pub(crate) fn index(
+    delivery: &Delivery,
+    read_committed: bool,
+    settings: ReadSettings,
+    mut room: usize,
+) -> Index {
     let start = delivery.stamp.offset;
     let records = delivery.records.clone();
     let mut set = if read_committed {
@@ -35,7 +46,7 @@ pub(crate) fn index(delivery: &Delivery, read_committed: bool, settings: ReadSet
     let (mut views, mut gaps, mut failure) = (Vec::new(), Vec::new(), None);
     let mut reached = start;
     for batch in &mut set {
-        match batch.and_then(|view| opened_here(view, settings.inflated_bytes_max)) {
+        match batch.and_then(|view| opened_here(view, settings.inflated_bytes_max, &mut room)) {
             Ok(view) => {
                 if view.base_offset() > reached {
                     gaps.push((reached, view.base_offset()));
@@ -67,13 +78,38 @@ pub(crate) fn index(delivery: &Delivery, read_committed: bool, settings: ReadSet
     }
 }
 
-/// A batch as it can be read, unless inflating it takes long.
-fn opened_here(view: BatchView, bytes_max: usize) -> Result<BatchView, BatchError> {
-    if view.is_compressed() && view.size() <= INLINE_BYTES_MAX {
-        view.inflate(bytes_max)
-    } else {
-        Ok(view)
+/// A batch as it can be read, unless inflating it takes long or more than `room`. The first that
+/// does not fit uses the room up, so that each byte of it is inflated in vain at most once a row.
+fn opened_here(
+    view: BatchView,
+    bytes_max: usize,
+    room: &mut usize,
+) -> Result<BatchView, BatchError> {
+    if !view.is_compressed() || view.size() > INLINE_BYTES_MAX || *room == 0 {
+        return Ok(view);
     }
+    let limit = bytes_max.min(*room);
+    match view.inflate(limit) {
+        Ok(open) => {
+            *room -= open.held_bytes().min(*room);
+            Ok(open)
+        }
+        Err(BatchError::Poison {
+            reason: PoisonReason::Inflated { .. },
+            ..
+        }) if limit < bytes_max => {
+            *room = 0;
+            Ok(view)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Bytes that the batches of a partition may take that are inflated at once, before the handler
+/// has room for them.
+pub(crate) fn room_at_once(partition_bytes: i32, bytes_max: usize) -> usize {
+    let fetched = usize::try_from(partition_bytes).unwrap_or(0);
+    fetched.saturating_mul(AT_ONCE_FACTOR).min(bytes_max)
 }
 
 fn aborted(delivery: &Delivery) -> impl Iterator<Item = AbortedTransaction> + '_ {
@@ -111,12 +147,14 @@ fn judge(
     }
 }
 
-/// Batches on their way to the handler. Those that take long to inflate do so elsewhere, and what
-/// lies behind them waits: order is kept.
+/// Batches on their way to the handler. Those that take long to inflate do so elsewhere, one at a
+/// time, and what lies behind them waits: order is kept, and no more is inflated than goes on.
 #[derive(Debug, Default)]
 pub(crate) struct Opening {
     waiting: VecDeque<Slot>,
     last_ticket: u64,
+    /// Whether a batch is on the compute pool, still wanted or not.
+    busy: bool,
     /// Set by a batch that halted the partition: nothing more is taken in.
     halted: bool,
 }
@@ -124,14 +162,23 @@ pub(crate) struct Opening {
 #[derive(Debug)]
 enum Slot {
     Open(BatchView),
+    Packed(BatchView),
     Elsewhere(u64),
 }
 
 impl Slot {
+    fn of(view: BatchView) -> Self {
+        if view.is_compressed() {
+            Self::Packed(view)
+        } else {
+            Self::Open(view)
+        }
+    }
+
     fn awaits(&self, ticket: u64) -> bool {
         match self {
             Self::Elsewhere(awaited) => *awaited == ticket,
-            Self::Open(_) => false,
+            Self::Open(_) | Self::Packed(_) => false,
         }
     }
 }
@@ -196,26 +243,40 @@ pub(crate) async fn elsewhere(
 }
 
 impl Opening {
-    /// Takes batches in, in order; those to be inflated elsewhere are returned.
-    pub(crate) fn push(&mut self, views: Vec<BatchView>, bytes_max: usize) -> Vec<Job> {
-        let mut jobs = Vec::new();
-        if self.halted {
-            return jobs;
+    /// Takes batches in, in order.
+    pub(crate) fn push(&mut self, views: Vec<BatchView>) {
+        if !self.halted {
+            self.waiting.extend(views.into_iter().map(Slot::of));
         }
-        for view in views {
-            if !view.is_compressed() {
-                self.waiting.push_back(Slot::Open(view));
-                continue;
-            }
-            self.last_ticket += 1;
-            self.waiting.push_back(Slot::Elsewhere(self.last_ticket));
-            jobs.push(Job {
-                ticket: self.last_ticket,
-                view,
-                bytes_max,
-            });
+    }
+
+    /// The batch to be inflated elsewhere now, if one is due: the one everything behind waits for.
+    pub(crate) fn next_job(&mut self, bytes_max: usize) -> Option<Job> {
+        if self.busy {
+            return None;
         }
-        jobs
+        let slot = self.waiting.front_mut()?;
+        let view = match slot {
+            Slot::Packed(view) => view.clone(),
+            Slot::Open(_) | Slot::Elsewhere(_) => return None,
+        };
+        self.last_ticket += 1;
+        *slot = Slot::Elsewhere(self.last_ticket);
+        self.busy = true;
+        Some(Job {
+            ticket: self.last_ticket,
+            view,
+            bytes_max,
+        })
+    }
+
+    /// Inflated bytes that wait for a batch before them.
+    pub(crate) fn inflated_bytes(&self) -> usize {
+        let held = |slot: &Slot| match slot {
+            Slot::Open(view) if view.raw().is_none() => view.held_bytes(),
+            Slot::Open(_) | Slot::Packed(_) | Slot::Elsewhere(_) => 0,
+        };
+        self.waiting.iter().map(held).sum()
     }
 
     /// Puts an inflated batch in its place. One that was given up meanwhile is dropped.
@@ -225,6 +286,7 @@ impl Opening {
     /// If it could not be inflated. Its place stays taken, so that nothing behind it goes on, until
     /// [`Opening::pass_over`].
     pub(crate) fn opened(&mut self, opened: Opened) -> Result<(), BatchError> {
+        self.busy = false;
         if let Some(slot) = self.slot(opened.ticket) {
             *slot = Slot::Open(opened.view?);
         }
@@ -280,109 +342,7 @@ impl Opening {
 
 /// Above this size on the wire a batch is inflated on the compute pool (runtime.md 3).
 const INLINE_BYTES_MAX: usize = 64 * 1024;
+/// What is inflated at once, in multiples of the largest fetch of a partition.
+const AT_ONCE_FACTOR: usize = 4;
 /// When a batch is tried again that found no memory.
 const MEMORY_RETRY: Duration = Duration::from_millis(100);
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-    use crate::records::{BatchWriter, Compression, NewRecord};
-
-    /// A batch of one record whose value is `size` zeros, at `base`.
-    fn packed(base: i64, size: usize) -> Vec<u8> {
-        let mut writer = BatchWriter::new(Compression::Gzip);
-        let value = vec![0; size];
-        let record = NewRecord {
-            value: Some(&value),
-            ..NewRecord::default()
-        };
-        writer.push(&record).expect("fits");
-        let mut bytes = writer.seal().expect("not empty").to_vec();
-        // Outside of what the checksum covers.
-        bytes[..8].copy_from_slice(&base.to_be_bytes());
-        bytes
-    }
-
-    fn view(base: i64, size: usize) -> BatchView {
-        let bytes = packed(base, size).into();
-        let mut set = BatchSet::new(bytes, Offset(base), ReadSettings::default());
-        set.next().expect("one batch").expect("sound")
-    }
-
-    #[tokio::test]
-    async fn a_batch_whose_inflation_panics_is_judged_as_one_that_does_not_decode() {
-        let mut opening = Opening::default();
-        let jobs = opening.push(vec![view(7, 100)], 1 << 20);
-        let job = jobs.into_iter().next().expect("one job");
-        let opened = elsewhere(job, |_| panic!("a broken codec"), || true).await;
-        let error = opening.opened(opened.expect("told")).expect_err("no batch");
-        assert_eq!(error.label(), "corrupt");
-        assert_eq!(error.position(), Offset(7));
-        assert_eq!(error.skip_to(), Some(Offset(8)), "its checksum held");
-        assert!(!opening.is_empty(), "nothing behind it goes on");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_batch_that_finds_no_memory_is_tried_again_until_it_does() {
-        let mut opening = Opening::default();
-        let jobs = opening.push(vec![view(7, 100)], 1 << 20);
-        let job = jobs.into_iter().next().expect("one job");
-        let tries = Arc::new(AtomicUsize::new(0));
-        let run = {
-            let tries = Arc::clone(&tries);
-            move |job: Job| {
-                let offset = Offset(7);
-                match tries.fetch_add(1, Ordering::SeqCst) {
-                    0 | 1 => Opened {
-                        ticket: job.ticket,
-                        view: Err(BatchError::NoMemory { offset }),
-                    },
-                    _ => job.run(),
-                }
-            }
-        };
-        let given_up = elsewhere(job.clone(), run.clone(), || {
-            tries.load(Ordering::SeqCst) == 0
-        });
-        assert!(given_up.await.is_none(), "nobody wants it");
-        let opened = elsewhere(job, run, || true).await.expect("told");
-        assert_eq!(tries.load(Ordering::SeqCst), 3);
-        opening.opened(opened).expect("readable");
-        assert_eq!(opening.ready().len(), 1);
-    }
-
-    #[test]
-    fn what_waits_behind_a_batch_that_halts_its_partition_is_given_up() {
-        let open = |base| view(base, 10).inflate(100).expect("sound");
-        let mut opening = Opening::default();
-        let views = vec![open(6), view(7, 100), open(8), view(9, 100)];
-        let jobs = opening.push(views, 1 << 20);
-        opening.halt_at(jobs.first().expect("one job").ticket);
-        assert!(
-            opening
-                .push(vec![open(10), view(11, 100)], 1 << 20)
-                .is_empty()
-        );
-        let ready = opening.ready();
-        let left: Vec<_> = ready.iter().map(BatchView::base_offset).collect();
-        assert_eq!(left, [Offset(6)], "what lies before it goes on");
-        assert!(opening.waiting.is_empty(), "no bytes are held");
-        assert!(!opening.is_empty(), "not everything has gone on");
-        opening.clear();
-        assert!(opening.is_empty(), "the position moved");
-    }
-
-    #[test]
-    fn a_row_that_finds_no_memory_is_fetched_again_and_is_no_damage() {
-        let offset = Offset(7);
-        let none = Some(BatchError::NoMemory { offset });
-        let expected = Indexed::Advanced {
-            fetch_end: offset,
-            epoch: None,
-        };
-        assert_eq!(judge(offset, offset, None, none), expected);
-    }
-}
