@@ -29,8 +29,8 @@ impl PartitionActor {
     }
 
     /// The handler host met a record that cannot be read; all before it is finished (E6). What lies
-    /// behind the batch is fetched again. A host that had seen fewer `rewinds` speaks of records that
-    /// may be others by now.
+    /// behind the batch is fetched again. A host that had seen fewer `rewinds` speaks of records
+    /// that may be others by now.
     pub(super) fn judge_handed(&mut self, error: &BatchError, rewinds: u64) {
         if rewinds != self.cell.rewinds() {
             bump(&self.thread.telemetry.counts.late_results, 1);

@@ -298,8 +298,8 @@ impl Opening {
         self.waiting.retain(|slot| !slot.awaits(ticket));
     }
 
-    /// Stops at a batch that could not be inflated: what lies before it may go on, the rest is given
-    /// up and holds no bytes while the partition stands still.
+    /// Stops at a batch that could not be inflated: what lies before it may go on, the rest is
+    /// given up and holds no bytes while the partition stands still.
     pub(crate) fn halt_at(&mut self, ticket: u64) {
         if let Some(at) = self.waiting.iter().position(|slot| slot.awaits(ticket)) {
             self.waiting.truncate(at);
