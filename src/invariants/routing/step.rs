@@ -5,7 +5,7 @@
     reason = "an invariant names the few inputs and outputs it binds"
 )]
 
-use crate::ids::{BrokerId, Draw, Moment};
+use crate::ids::{Draw, Moment};
 use crate::routing::{
     Brokers, Event, Gate, Input, Output, Reason, Role, Route, RoutingChange, Stamp,
 };
@@ -133,19 +133,9 @@ impl Step<'_> {
                 let read = self.before.state().follower() == Some(stamp.broker);
                 !(moved && plain && read && !self.before.is_leaving())
             }
-            Input::Throttled { .. } => !moved || self.moves_by_facts_alone(),
+            Input::Throttled { .. } => !moved,
             _ => true,
         }
-    }
-
-    /// R43 and R45 go by the facts at the end of every call, and the news of a fact may come later
-    /// than the throttling: whether throttling nobody ends in the same place.
-    fn moves_by_facts_alone(&self) -> bool {
-        let mut calm = self.before.clone();
-        let (broker, until) = (BrokerId(-1), self.now);
-        let input = Input::Throttled { broker, until };
-        calm.handle(input, self.brokers, self.draw, self.now);
-        calm.served() == self.after.served()
     }
 
     /// I10: the position moves by delivery, seek, the leader's word, or not at all.

@@ -133,20 +133,3 @@ fn queued(desk: &Desk) -> bool {
     let (broker, fault) = (B3, None);
     desk.said.contains(&Output::Cooling { broker, fault })
 }
-
-/// The facts are there before all news of them: any call may be the one that finds the way back.
-#[test]
-fn r45_a_candidate_whose_breaker_closed_is_read_again_even_if_a_throttling_is_told_first() {
-    let mut desk = Desk::following_with(|settings| settings.client_rack = None);
-    desk.link(B2, Class::Rack, LinkChange::Lost);
-    desk.link(B2, Class::Rack, LinkChange::Ready);
-    desk.pass(Duration::from_millis(100));
-    desk.brokers.entry(B2).breaker = Breaker::Open(desk.now);
-    desk.silent(B1, Class::NoRack, true);
-    desk.pass(Duration::from_secs(2));
-    assert_eq!(desk.follower(), Some(B3), "the breaker of 2 is open");
-    desk.brokers.entry(B2).breaker = Breaker::Closed;
-    let (broker, until) = (B3, desk.now + Duration::from_millis(500));
-    desk.input(Input::Throttled { broker, until });
-    assert_eq!(desk.follower(), Some(B2));
-}
