@@ -286,7 +286,8 @@ fn a_commit_refused_by_a_rebalance_waits_for_the_sync_and_then_only_what_stayed_
 }
 
 /// The leader of a round whose SyncGroup was lost joins and syncs again, and the coordinator
-/// repeats the generation. runtime.md 5.3: a commit refused meanwhile is held until the sync, no longer.
+/// repeats the generation. runtime.md 5.3: a commit refused meanwhile is held until the sync, no
+/// longer.
 #[test]
 fn a_commit_refused_between_two_syncs_of_one_generation_leaves_after_the_second() {
     let mut alone = Alone::new();
