@@ -91,6 +91,9 @@ async fn a_replay_explains_the_adopted_hint_and_the_cooldown() {
     for partition in ["orders-0", "orders-1", "orders-2"] {
         assert!(whole.out.contains(partition), "{}", whole.out);
     }
+    let missing = trace.replay("-p orders/9").await;
+    let text = "tells nothing of orders/9; its partitions: orders/0, orders/1, orders/2";
+    missing.assert_failure(2, text);
     let nothing = trace.replay("--from 86400").await;
     assert_eq!(nothing.code, Some(0));
     assert!(!nothing.out.contains("orders-"), "{}", nothing.out);

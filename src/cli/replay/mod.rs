@@ -2,6 +2,7 @@
 
 mod story;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write};
 use std::path::PathBuf;
@@ -104,6 +105,7 @@ fn replay(options: &ReplayOptions, out: &mut dyn Write) -> Result<(), Stop> {
     let file = File::open(&options.file).map_err(|error| unreadable(&error))?;
     let mut story = Story::new(options.all);
     let mut player = None;
+    let mut there = BTreeSet::new();
     for (index, text) in BufReader::new(file).lines().enumerate() {
         let last = index + 1;
         let at = |error: &dyn std::fmt::Display| Failure::usage(format!("{name}:{last}: {error}"));
@@ -121,6 +123,9 @@ fn replay(options: &ReplayOptions, out: &mut dyn Write) -> Result<(), Stop> {
             }
             (None, _) => return Err(at(&"a trace begins with a header line").into()),
             (Some(player), line) => {
+                if let Line::Route { partition, .. } = &line {
+                    there.insert(partition.clone());
+                }
                 let decision = player.play(line).map_err(|error| at(&error))?;
                 if let Some(decision) = decision.filter(|decision| options.wants(decision)) {
                     story.tell(&decision, last, out)?;
@@ -128,6 +133,7 @@ fn replay(options: &ReplayOptions, out: &mut dyn Write) -> Result<(), Stop> {
             }
         }
     }
+    options.find_partitions(&there, &name.to_string())?;
     let Some(player) = player else {
         let text = format!("{name} is empty; a trace begins with a header line");
         return Err(Failure::usage(text).into());
@@ -137,6 +143,30 @@ fn replay(options: &ReplayOptions, out: &mut dyn Write) -> Result<(), Stop> {
 }
 
 impl ReplayOptions {
+    /// Refuses a partition that the trace does not tell of.
+    fn find_partitions(&self, there: &BTreeSet<TopicPartition>, name: &str) -> Result<(), Failure> {
+        let missing = self
+            .partitions
+            .iter()
+            .find(|place| !there.contains(&place.0));
+        let Some(Place(TopicPartition { topic, partition })) = missing else {
+            return Ok(());
+        };
+        let listed = there.iter().take(LISTED_MAX);
+        let mut listed: Vec<_> = listed
+            .map(|at| format!("{}/{}", at.topic, at.partition))
+            .collect();
+        match there.len().saturating_sub(LISTED_MAX) {
+            0 if there.is_empty() => listed.push("none".to_owned()),
+            0 => {}
+            more => listed.push(format!("{more} more")),
+        }
+        let listed = listed.join(", ");
+        Err(Failure::usage(format!(
+            "{name} tells nothing of {topic}/{partition}; its partitions: {listed}"
+        )))
+    }
+
     /// A difference is wanted wherever it is.
     fn wants(&self, decision: &Decision) -> bool {
         let ours = |place: &Place| place.0 == decision.partition;
@@ -146,6 +176,9 @@ impl ReplayOptions {
         decision.difference.is_some() || (listed && from && to)
     }
 }
+
+/// Partitions that a refusal lists.
+const LISTED_MAX: usize = 20;
 
 #[cfg(test)]
 mod tests {
