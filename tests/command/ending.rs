@@ -2,6 +2,7 @@
 
 use nearside::embedded::{GroupPhase, Record, encode_batch};
 use nearside::ids::{GroupId, TopicPartition};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::sleep;
 
@@ -95,6 +96,22 @@ async fn a_batch_with_a_bad_checksum_ends_it_behind_what_is_sound() {
     let told = last.starts_with("error: orders-1: ") && last.contains("checksum");
     assert!(told, "{ended:?}");
     assert_eq!((ended.code, ended.out.as_str()), (Some(1), "sound\n"));
+}
+
+#[tokio::test]
+async fn a_demo_that_is_interrupted_has_not_failed() {
+    let mut demo = command("demo").spawn().unwrap();
+    let mut lines = BufReader::new(demo.stdout.take().unwrap()).lines();
+    // From the first picture on signals are heard.
+    assert!(lines.next_line().await.unwrap().is_some());
+    signal(&demo, "INT").await;
+    let mut last = String::new();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        last = line;
+    }
+    let ended = end(demo).await;
+    assert_eq!((ended.code, ended.error.as_str()), (Some(0), ""));
+    assert_eq!(last, "interrupted");
 }
 
 /// Sends a signal by its name.

@@ -14,6 +14,7 @@ mod tally;
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
@@ -59,10 +60,18 @@ pub(super) async fn run(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let started = ticks.tick().await;
     let mut fed_until = None;
+    let mut interrupted = false;
+    // One for the whole run: a signal between two waits would be lost.
+    let mut asked_to_stop = pin!(signal::asked_to_stop());
     loop {
         let elapsed = tokio::select! {
+            // First, so that it listens before the first picture.
+            biased;
+            () = &mut asked_to_stop => {
+                interrupted = true;
+                break;
+            }
             now = ticks.tick() => now.duration_since(started),
-            () = signal::asked_to_stop() => break,
         };
         if let Some(step) = script.due(elapsed) {
             members.tell(stage.perform(step)?);
@@ -84,6 +93,11 @@ pub(super) async fn run(
         }
     }
     let (same_zone_bytes, cross_zone_bytes) = members.stop(STOP_TIME).await;
+    // What was cut short proves nothing, either way.
+    if interrupted {
+        screen.say("interrupted")?;
+        return Ok(());
+    }
     let summary = Summary {
         written: feed.written(),
         totals: members.totals(),

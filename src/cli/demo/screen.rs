@@ -56,6 +56,12 @@ impl<'a> Screen<'a> {
         self.out.flush()
     }
 
+    /// Says one thing below the last picture.
+    pub(super) fn say(&mut self, words: &str) -> io::Result<()> {
+        writeln!(self.out, "\n{words}")?;
+        self.out.flush()
+    }
+
     /// Shows the summary below the last picture.
     pub(super) fn end(&mut self, summary: &Summary) -> io::Result<()> {
         writeln!(self.out, "\n{summary}")?;
