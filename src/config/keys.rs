@@ -126,8 +126,12 @@ pub(super) const UNBUILT: &[Unbuilt] = &[
 const DECODE: &str =
     "records are bytes until a codec of the subscription decodes them; leave it out";
 const DECRYPT: &str = "a key is read unencrypted; decrypt it by `openssl pkcs8 -in key.pem -out \
-                       plain.pem` and let nobody else read that file";
-const NO_STORE: &str = "certificates are read as PEM, which has no password; leave it out";
+                       plain.pem`, append the certificates that stood beside it, and let nobody \
+                       else read that file";
+/// Beside the words of `ssl.keystore.type` for the same stores.
+const STORE: &str = "PEM is read, without a password; convert a PKCS12 store by `openssl pkcs12 -in \
+                     store.p12 -out store.pem -nodes`, a JKS store by `keytool -importkeystore \
+                     -srckeystore store.jks -destkeystore store.p12 -deststoretype PKCS12` first";
 const ENCODE: &str = "records are written as the bytes given; leave it out";
 
 /// Keys of other clients that have no meaning here: (key, what to do instead).
@@ -141,8 +145,8 @@ pub(super) const FOREIGN: &[(&str, &str)] = &[
         "set `sasl.username` and `sasl.password`",
     ),
     ("ssl.key.password", DECRYPT),
-    ("ssl.keystore.password", DECRYPT),
-    ("ssl.truststore.password", NO_STORE),
+    ("ssl.keystore.password", STORE),
+    ("ssl.truststore.password", STORE),
     (
         "sasl.login.callback.handler.class",
         "give the fleet a token provider (`FleetBuilder::tokens`)",

@@ -67,7 +67,9 @@ impl fmt::Display for PortMixup {
             Self::Tls => "broker speaks TLS on this port",
             Self::Http => "this is an HTTP port",
             Self::HangUp => "listener may require SASL or TLS",
-            Self::Plaintext => "is this a plaintext listener?",
+            Self::Plaintext => {
+                "listener does not speak TLS; try `security.protocol` PLAINTEXT or SASL_PLAINTEXT"
+            }
         })
     }
 }

@@ -190,7 +190,7 @@ fn a_plaintext_listener_is_named_and_left_alone_for_half_a_minute() {
         let (stage, seen, authority) = (ten_records(), Seen::default(), Authority::new());
         let fleet = started(over(&stage, stage.transport(), &authority, &seen)).await;
         let why = refusal(&fleet, ErrorKind::WrongPort).await;
-        assert!(why.contains("is this a plaintext listener?"), "{why}");
+        assert!(why.contains("does not speak TLS"), "{why}");
         fleet.stop(Duration::from_secs(20)).await;
     });
 }
@@ -276,7 +276,11 @@ fn stores_that_are_not_read_are_refused_with_what_converts_them() {
         let cases: [(&str, Vec<u8>, &str); 6] = [
             ("jks", vec![0xfe, 0xed, 0xfe, 0xed, 0, 0], "keytool"),
             ("p12", vec![0x30, 0x82, 1, 1], "openssl pkcs12"),
-            ("encrypted", encrypted.into_bytes(), "openssl pkcs8"),
+            (
+                "encrypted",
+                encrypted.into_bytes(),
+                "append the certificates",
+            ),
             ("mixed", mixed.into_bytes(), "is not for the key"),
             ("keyless", pair.chain.clone().into_bytes(), "holds no key"),
             (

@@ -122,8 +122,16 @@ fn a_mistake_is_one_line_that_says_where_what_and_what_works() {
         ),
         (
             "ssl.keystore.password=hunter2",
-            "f:1: `ssl.keystore.password` has no meaning here: a key is read unencrypted; decrypt \
-             it by `openssl pkcs8 -in key.pem -out plain.pem` and let nobody else read that file",
+            "f:1: `ssl.keystore.password` has no meaning here: PEM is read, without a password; \
+             convert a PKCS12 store by `openssl pkcs12 -in store.p12 -out store.pem -nodes`, a JKS \
+             store by `keytool -importkeystore -srckeystore store.jks -destkeystore store.p12 \
+             -deststoretype PKCS12` first",
+        ),
+        (
+            "ssl.key.password=hunter2",
+            "f:1: `ssl.key.password` has no meaning here: a key is read unencrypted; decrypt it by \
+             `openssl pkcs8 -in key.pem -out plain.pem`, append the certificates that stood beside \
+             it, and let nobody else read that file",
         ),
         (
             "sasl.jaas.config=x",

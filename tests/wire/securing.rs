@@ -283,7 +283,7 @@ fn a_plaintext_listener_is_named_under_tls() {
     });
     assert_eq!(
         rig.last_reason().to_string(),
-        "is this a plaintext listener?"
+        "listener does not speak TLS; try `security.protocol` PLAINTEXT or SASL_PLAINTEXT"
     );
     assert_eq!(rig.wait(), Duration::from_secs(30));
 }

@@ -272,4 +272,5 @@ const FROM_PKCS12: &str = "is a PKCS12 store or bare DER, but PEM is read; `open
                            store.p12 -out store.pem -nodes` or `openssl x509 -inform der -in \
                            ca.der -out ca.pem` convert it";
 const DECRYPT: &str = "holds an encrypted key, but a key is read unencrypted; `openssl pkcs8 -in \
-                       key.pem -out plain.pem` decrypts it; let nobody else read that file";
+                       key.pem -out plain.pem` decrypts it; append the certificates that stood \
+                       beside it, and let nobody else read that file";

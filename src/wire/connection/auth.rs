@@ -59,6 +59,17 @@ impl Connection {
                 at,
             );
         }
+        // What a listener without SASL answers to a first handshake.
+        let first = matches!(self.state, State::Handshake);
+        if first && response.error == ErrorCode::ILLEGAL_SASL_STATE {
+            let works = if self.settings.security.tls {
+                "SSL"
+            } else {
+                "PLAINTEXT"
+            };
+            let why = format!("listener does not use SASL; try `security.protocol` {works}");
+            return self.distrust(why, at);
+        }
         if response.error.is_err() {
             return self.distrust(response.error.to_string(), at);
         }
