@@ -48,6 +48,30 @@ async fn values_that_contradict_each_other_are_refused_before_anything_opens() {
 }
 
 #[tokio::test]
+async fn records_are_written_for_every_replica_or_not_at_all() {
+    let ended = run("produce -b localhost:9092 -t orders -X acks=1", "one\n").await;
+    ended.assert_failure(2, "`acks` is 1");
+}
+
+#[tokio::test]
+async fn a_listener_of_another_protocol_is_named_with_what_to_try() {
+    let cluster = cluster().await;
+    let bootstrap = cluster.handle().bootstrap();
+    let words = format!("consume -b {bootstrap} -t orders");
+    let tls = run(&format!("{words} -X security.protocol=SSL"), "").await;
+    tls.assert_failure(
+        3,
+        "listener does not speak TLS; try `security.protocol` PLAINTEXT",
+    );
+    let sasl = "-X sasl.mechanism=SCRAM-SHA-512 -X sasl.username=a -X sasl.password=b";
+    let sasl = format!("{words} -X security.protocol=SASL_PLAINTEXT {sasl}");
+    let ended = run(&sasl, "").await;
+    let wanted = "listener does not use SASL; try `security.protocol` PLAINTEXT";
+    assert_eq!(ended.code, Some(4), "{ended:?}");
+    assert!(ended.error.contains(wanted), "{ended:?}");
+}
+
+#[tokio::test]
 async fn what_is_legal_and_hardly_meant_is_warned_of() {
     let words = "-b 127.0.0.1:1 -t orders --connect-timeout 1 \
                  -X security.protocol=SASL_PLAINTEXT -X sasl.mechanism=SCRAM-SHA-256 \

@@ -8,6 +8,7 @@ mod silence;
 mod tests;
 
 use std::io;
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -19,7 +20,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::guard::{Signs, judge};
 use crate::cli::options::{ConnectionOptions, refuse_contradictions};
 use crate::cli::signal;
-use crate::config::Config;
+use crate::config::{Acks, Config};
 use crate::error::Error;
 use crate::ids::{PartitionIndex, TopicName};
 use crate::producer::RecordToken;
@@ -71,6 +72,12 @@ impl ProduceOptions {
             .config(&[("client.id", "nearside-produce")])?;
         config.require_bootstrap()?;
         refuse_contradictions(&config)?;
+        if config.produce.acks != Acks::All {
+            return Err(Failure::usage(
+                "`acks` is 1, but what the leader alone has may be lost, and without sequence \
+                 numbers a retry writes twice; `acks=all` works",
+            ));
+        }
         Ok(config)
     }
 
@@ -121,6 +128,8 @@ impl Run {
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut elapsed = Duration::ZERO;
         let mut reading = true;
+        // One for the whole run: a signal between two waits would be lost.
+        let mut asked_to_stop = pin!(signal::asked_to_stop());
         while reading || !self.client.is_idle() {
             let due = self.client.next_deadline();
             tokio::select! {
@@ -138,7 +147,7 @@ impl Run {
                     }
                     elapsed += LOOK_INTERVAL;
                 }
-                () = signal::asked_to_stop(), if reading => {
+                () = &mut asked_to_stop, if reading => {
                     reading = false;
                     self.client.flush();
                 }
