@@ -129,8 +129,8 @@ const DECRYPT: &str = "a key is read unencrypted; decrypt it by `openssl pkcs8 -
                        plain.pem`, append the certificates that stood beside it, and let nobody \
                        else read that file";
 /// Beside the words of `ssl.keystore.type` for the same stores.
-const STORE: &str = "PEM is read, without a password; convert a PKCS12 store by `openssl pkcs12 -in \
-                     store.p12 -out store.pem -nodes`, a JKS store by `keytool -importkeystore \
+const STORE: &str = "PEM is read, without a password; convert a PKCS12 store by `openssl pkcs12 \
+                     -in store.p12 -out store.pem -nodes`, a JKS store by `keytool -importkeystore \
                      -srckeystore store.jks -destkeystore store.p12 -deststoretype PKCS12` first";
 const ENCODE: &str = "records are written as the bytes given; leave it out";
 

@@ -121,6 +121,21 @@ fn a_mistake_is_one_line_that_says_where_what_and_what_works() {
              `SCRAM-SHA-512`, `OAUTHBEARER`",
         ),
         (
+            "sasl.jaas.config=x",
+            "f:1: `sasl.jaas.config` has no meaning here: set `sasl.username` and `sasl.password`",
+        ),
+        ("=x", "f:1: no key before `=x`"),
+    ];
+    for (text, expected) in cases {
+        let error = Config::from_properties(text, "f").unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[test]
+fn a_password_of_a_store_or_key_is_answered_with_the_way_to_pem() {
+    let cases = [
+        (
             "ssl.keystore.password=hunter2",
             "f:1: `ssl.keystore.password` has no meaning here: PEM is read, without a password; \
              convert a PKCS12 store by `openssl pkcs12 -in store.p12 -out store.pem -nodes`, a JKS \
@@ -133,11 +148,6 @@ fn a_mistake_is_one_line_that_says_where_what_and_what_works() {
              `openssl pkcs8 -in key.pem -out plain.pem`, append the certificates that stood beside \
              it, and let nobody else read that file",
         ),
-        (
-            "sasl.jaas.config=x",
-            "f:1: `sasl.jaas.config` has no meaning here: set `sasl.username` and `sasl.password`",
-        ),
-        ("=x", "f:1: no key before `=x`"),
     ];
     for (text, expected) in cases {
         let error = Config::from_properties(text, "f").unwrap_err();
