@@ -5,7 +5,6 @@
 //! with coverage on a nightly compiler; the runner of this package mutates seeds on a stable one,
 //! always in the same way for the same seed.
 
-pub mod allocation;
 pub mod forge;
 pub mod golden;
 pub mod mutator;
@@ -14,6 +13,3 @@ pub mod runner;
 pub mod targets;
 
 pub use targets::{Target, all, find};
-
-#[global_allocator]
-static ALLOCATOR: allocation::Counting = allocation::Counting;

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::allocation::peak_of;
 use crate::mutator::mutate;
 use crate::rng::Rng;
 use crate::targets::Target;
@@ -68,7 +67,9 @@ fn over(until: Until, started: Instant, inputs: u64) -> bool {
 impl Report {
     fn one(&mut self, target: &Target, input: &[u8]) {
         let work = AssertUnwindSafe(|| (target.run)(input));
-        let (outcome, peak) = peak_of(|| catch_unwind(work));
+        let mut outcome = Ok(());
+        let held = allocation_counter::measure(|| outcome = catch_unwind(work));
+        let peak = usize::try_from(held.bytes_max).unwrap_or(usize::MAX);
         self.inputs += 1;
         self.bytes += input.len() as u64;
         let beyond = peak.saturating_sub(16 * input.len());
