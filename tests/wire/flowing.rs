@@ -228,6 +228,19 @@ fn a_draining_connection_answers_what_is_in_flight_and_refuses_the_rest() {
 }
 
 #[test]
+fn what_a_leaving_connection_never_wrote_is_refused_once_its_socket_is_gone() {
+    let mut rig = Rig::proven(Class::Control);
+    rig.request(1, request(ApiKey::Metadata));
+    let ask = rig.ask();
+    rig.feed(Input::Drain(DrainReason::AddressChanged));
+    rig.lose(ask.socket, ask.start);
+    assert_eq!(rig.connection.state(), StateName::Closed);
+    let moved = RequestFailure::Moved(DrainReason::AddressChanged);
+    assert_eq!(rig.ends(), [(1, Err((Outcome::NotWritten, moved)))]);
+    assert_eq!(rig.connection.next_deadline(), None);
+}
+
+#[test]
 fn draining_ends_after_2_seconds_with_unknown_outcomes() {
     let mut rig = fill(Class::Produce, ApiKey::Produce, 2);
     rig.feed(Input::Drain(DrainReason::Shutdown));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use nearside::wire::{
     ApiKey, Challenge, Class, DrainReason, Input, Outcome, Output, Reason, RequestFailure,
-    SaslStep, Security, Settings, SocketId, StateName, TlsFailure,
+    SaslStep, Security, Settings, SocketId, StateName, TlsFailure, Token,
 };
 
 use nearside::wire::sasl::Mechanism;
@@ -235,6 +235,23 @@ fn what_takes_over_gets_the_queue_and_what_is_in_flight_takes_its_time() {
     twin.advance(deadline.since(twin.now));
     let timed_out = Err((Outcome::NotWritten, RequestFailure::TimedOut));
     assert_eq!(twin.ends(), [(2, timed_out)], "it kept its deadline");
+}
+
+/// wire.md A24
+#[test]
+fn what_takes_over_gets_what_the_former_connection_never_wrote() {
+    let mut rig = secured(false, true);
+    authenticate(&mut rig, 20_000);
+    rig.others.clear();
+    let ask = rig.ask();
+    rig.feed(Input::Drain(DrainReason::CredentialsReplaced));
+    rig.lose(ask.socket, ask.start);
+    assert_eq!(rig.connection.state(), StateName::Closed);
+    assert_eq!(rig.ends(), []);
+    let [Output::Returned(carried)] = &rig.others[..] else {
+        panic!("not given back: {:?}", rig.others);
+    };
+    assert_eq!(carried.token(), Token(1));
 }
 
 #[test]

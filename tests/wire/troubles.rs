@@ -267,6 +267,8 @@ proptest! {
             live(&mut rig, step, &mut token);
             prop_assert!(rig.connection.in_flight() <= class.in_flight_max());
             prop_assert!(rig.connection.queued() <= 64 + class.in_flight_max());
+            let closed = rig.connection.state() == StateName::Closed;
+            prop_assert!(!closed || rig.connection.queued() == 0, "nobody asks it again");
         }
         // The longest deadline is a join's, which a mute may stretch.
         rig.advance(Duration::from_secs(400));

@@ -212,17 +212,12 @@ impl Connection {
             | State::Reauth { .. }
             | State::Backoff { .. } => {}
         }
-        // What takes over is ready by now, and what is in flight may take as long as it ever might.
-        let replaced = reason == DrainReason::CredentialsReplaced;
-        if replaced {
-            let queue = std::mem::take(&mut self.queue).into_iter();
-            self.outputs
-                .extend(queue.map(|pending| Output::Returned(Carried(pending))));
-        }
-        self.refuse_queue(&RequestFailure::Moved(reason));
+        self.leave_queue(reason);
         self.clear_socket_timers();
         if self.callers_in_flight() {
-            if !replaced {
+            // Nobody is kept waiting where another connection has taken over: what is in flight may
+            // take as long as it ever might.
+            if reason != DrainReason::CredentialsReplaced {
                 self.set(super::Timer::Drain, now + self.settings.drain);
             }
             self.go(State::Draining { reason }, Reason::Drain(reason));
@@ -231,11 +226,24 @@ impl Connection {
         }
     }
 
+    /// Ends every queued request, or hands it to the connection that takes over, which is ready by
+    /// now.
+    fn leave_queue(&mut self, reason: DrainReason) {
+        if reason == DrainReason::CredentialsReplaced {
+            let queue = std::mem::take(&mut self.queue).into_iter();
+            self.outputs
+                .extend(queue.map(|pending| Output::Returned(Carried(pending))));
+        }
+        self.refuse_queue(&RequestFailure::Moved(reason));
+    }
+
     /// Closes the socket, if there is one, and ends the machine.
     pub(super) fn close_for_good(&mut self, reason: DrainReason) {
         if let Some(link) = self.close() {
             self.settle(link, None, |_| RequestFailure::Disconnected);
         }
+        // What was never written waits here again.
+        self.leave_queue(reason);
         self.clear_socket_timers();
         let reason = Reason::Drain(reason);
         self.go(
