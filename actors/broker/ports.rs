@@ -147,12 +147,21 @@ impl BrokerLink {
         self.port_input(id, Input::Open);
     }
 
-    /// The twin is ready: it serves from now on.
+    /// The twin is ready: it serves from now on. Where the former one was down whoever waits for
+    /// the class hears of it; where that served until now only its facts are news.
     fn take_over(&mut self, id: PortId, class: Class) {
         self.aside.remove(&id);
-        if let Some(former) = self.current.insert(class, id) {
+        let former = self.current.insert(class, id);
+        let port = former.and_then(|former| self.ports.get(&former));
+        let served = port.is_some_and(|port| Link::of(port.connection().state()) == Link::Ready);
+        if let Some(former) = former {
             self.aside.insert(former);
             self.port_input(former, Input::Drain(DrainReason::CredentialsReplaced));
+        }
+        let change = (!served).then_some(LinkChange::Ready);
+        self.announce(class, Link::Ready, change, id);
+        if class == Class::Control && !served {
+            self.note_control(LinkState::Ready);
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use nearside::embedded::{Api, Sasl};
+use nearside::embedded::{Api, Link, Sasl};
 use nearside::error::ErrorKind;
 use nearside::fleet::{AccessToken, BoxFuture, TokenProvider};
 use nearside::ids::{Offset, TopicPartition};
@@ -259,6 +259,50 @@ fn sessions_of_a_minute_are_renewed_for_ten_minutes_and_nothing_fails() {
         assert!(fleet.connection_error().is_none());
         fleet.stop(Duration::from_secs(20)).await;
         assert_eq!(stage.committed("g", &at), Some(Offset(110)));
+    });
+}
+
+/// wire.md A24
+#[test]
+fn a_second_connection_that_is_ready_first_serves_although_the_former_was_lost() {
+    run(async {
+        let stage = accepting(0..100, Some(Duration::from_secs(20)));
+        let leader = nearside::ids::BrokerId(1);
+        let alone = |cluster: &mut nearside::embedded::Cluster| {
+            cluster.create_topic_on("alone", &[vec![leader]])
+        };
+        stage.cluster().with(alone).expect("creatable");
+        stage.produce("alone", 0, 10);
+        let (mint, seen) = (mint(3_600), Seen::default());
+        let fleet = stage
+            .fleet("g", "b", seen.noting("alone"))
+            .property("security.protocol", "SASL_PLAINTEXT")
+            .property("sasl.mechanism", "OAUTHBEARER")
+            .property("socket.connection.setup.timeout.ms", "30000")
+            .tokens(Arc::clone(&mint) as Arc<dyn TokenProvider>)
+            .start_on_this_thread()
+            .await
+            .expect("starts");
+        until_hashed("all records are done", || seen.len() == 10).await;
+        // A Fetch is in flight from before the session is to be renewed until the lane gives it up.
+        pass_by(Duration::from_secs(15)).await;
+        let link = |link| {
+            stage
+                .cluster()
+                .with(|cluster| cluster.set_link(leader, link))
+        };
+        link(Link::Silent);
+        pass_by(Duration::from_secs(13)).await;
+        link(Link::Open);
+        stage.produce("alone", 0, 10);
+        let end = tokio::time::Instant::now() + Duration::from_secs(10);
+        let over = || tokio::time::Instant::now() >= end;
+        until_hashed("new records are done, or too late", || {
+            seen.len() == 20 || over()
+        })
+        .await;
+        assert_eq!(seen.len(), 20);
+        fleet.stop(Duration::from_secs(20)).await;
     });
 }
 
