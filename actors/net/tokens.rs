@@ -23,13 +23,17 @@ pub struct AccessToken {
 }
 
 impl AccessToken {
-    /// A token that is good for `lifetime` from now on.
+    /// A token that is good for `lifetime` from now on; what goes beyond a year is cut to one.
     ///
     /// # Errors
     ///
-    /// A token with characters outside those of RFC 6750.
+    /// A token with characters outside those of RFC 6750, or one that has ended already.
     pub fn new(token: Secret, lifetime: Duration) -> Result<Self, BearerError> {
         let bearer = Bearer::new(token)?;
+        if lifetime.is_zero() {
+            return Err(BearerError::Ended);
+        }
+        let lifetime = lifetime.min(YEAR);
         Ok(Self { bearer, lifetime })
     }
 
@@ -121,7 +125,7 @@ impl Tokens {
         let now = self.clock.now();
         let draw = Entropy::from_system().draw();
         Ok(Held {
-            due: now + self.renewal.after(token.lifetime, draw),
+            due: now + self.renewal.after(token.lifetime, draw).max(PAUSE),
             ends: now + token.lifetime,
             bearer: token.bearer,
         })
@@ -170,5 +174,37 @@ async fn renew_all(tokens: Weak<Tokens>) {
 
 /// How long a provider may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Least time from one renewal to the next, however soon tokens end.
+const PAUSE: Duration = Duration::from_secs(2);
+/// Longest life of a token.
+const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// Pause after a renewal that failed, and how often the end of everything is noticed.
 const RETRY: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(lifetime: Duration) -> Result<AccessToken, BearerError> {
+        AccessToken::new(Secret::new("coin"), lifetime)
+    }
+
+    #[test]
+    fn a_token_that_has_ended_is_refused() {
+        assert_eq!(token(Duration::ZERO).unwrap_err(), BearerError::Ended);
+        assert!(token(Duration::from_nanos(1)).is_ok());
+    }
+
+    #[test]
+    fn a_token_without_an_end_is_renewed_within_a_year() {
+        let token = token(Duration::MAX).unwrap();
+        let renewal = Renewal {
+            factor: 0.8,
+            jitter: 0.0,
+            period_min: Duration::from_secs(60),
+            buffer: Duration::from_secs(300),
+        };
+        let due = renewal.after(token.lifetime, Entropy::seeded(7).draw());
+        assert_eq!(due, YEAR.mul_f64(0.8));
+    }
+}

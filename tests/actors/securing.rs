@@ -148,8 +148,12 @@ impl TokenProvider for Mint {
 }
 
 fn mint(seconds: u64) -> Arc<Mint> {
+    mint_of(Duration::from_secs(seconds))
+}
+
+fn mint_of(lifetime: Duration) -> Arc<Mint> {
     Arc::new(Mint {
-        lifetime: Duration::from_secs(seconds),
+        lifetime,
         given: AtomicUsize::new(0),
         failing: AtomicBool::new(false),
     })
@@ -302,6 +306,24 @@ fn a_second_connection_that_is_ready_first_serves_although_the_former_was_lost()
         })
         .await;
         assert_eq!(seen.len(), 20);
+        fleet.stop(Duration::from_secs(20)).await;
+    });
+}
+
+#[test]
+fn a_provider_of_tokens_that_end_at_once_is_asked_with_patience() {
+    run(async {
+        let stage = accepting(0..200, None);
+        let (mint, seen) = (mint_of(Duration::from_millis(1)), Seen::default());
+        let fleet = by_token(&stage, &mint, &seen)
+            .start_on_this_thread()
+            .await
+            .expect("starts");
+        until_hashed("all records are done", || seen.len() == 10).await;
+        let before = mint.given.load(Ordering::Relaxed);
+        pass_by(Duration::from_secs(60)).await;
+        let given = mint.given.load(Ordering::Relaxed) - before;
+        assert!((20..=40).contains(&given), "{given} tokens in a minute");
         fleet.stop(Duration::from_secs(20)).await;
     });
 }

@@ -20,6 +20,8 @@ pub struct Bearer {
 pub enum BearerError {
     /// It is empty, or has a character that no token has (RFC 6750).
     Token,
+    /// It lives for no time at all.
+    Ended,
     /// This extension's name is not letters alone, is `auth`, or its value is not printable.
     Extension(String),
 }
@@ -28,6 +30,7 @@ impl fmt::Display for BearerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Token => f.write_str("the token is empty or has characters that no token has"),
+            Self::Ended => f.write_str("the token has ended already"),
             Self::Extension(name) => write!(f, "the extension `{name}` cannot be sent"),
         }
     }
