@@ -19,8 +19,9 @@ pub struct ConfigError {
 pub enum Problem {
     /// No such key.
     UnknownKey {
-        /// As it was written.
-        key: String,
+        /// As it was written; `None` if it does not look like a key: it may be part of a secret
+        /// that was pasted over several lines.
+        key: Option<String>,
         /// The known key that looks most like it.
         nearest: Option<&'static str>,
     },
@@ -102,13 +103,16 @@ impl fmt::Display for ConfigError {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownKey {
-                key,
-                nearest: Some(nearest),
-            } => {
-                write!(f, "unknown property `{key}`, did you mean `{nearest}`?")
+            Self::UnknownKey { key, nearest } => {
+                match key {
+                    Some(key) => write!(f, "unknown property `{key}`")?,
+                    None => f.write_str("not a property: what stands there is no key")?,
+                }
+                match nearest {
+                    Some(nearest) => write!(f, ", did you mean `{nearest}`?"),
+                    None => Ok(()),
+                }
             }
-            Self::UnknownKey { key, nearest: None } => write!(f, "unknown property `{key}`"),
             Self::BadValue {
                 key,
                 value,

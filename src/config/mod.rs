@@ -129,7 +129,8 @@ impl Config {
     /// A pair without `=`, or one that is refused, as [`set`](Self::set) tells.
     pub fn set_pair(&mut self, pair: &str) -> Result<(), ConfigError> {
         let Some((key, value)) = pair.split_once('=') else {
-            let what = format!("`{pair}` is not of the form key=value");
+            // It may be a value alone, and a secret.
+            let what = "a property is set by key=value, and here is no `=`".to_owned();
             return Err(Problem::Syntax { what }.into());
         };
         self.set(key, value)
@@ -275,10 +276,20 @@ fn refuse(written: &str, key: &str, value: &str) -> Option<Problem> {
     let known = Config::keys()
         .chain(keys::UNBUILT.iter().map(|unbuilt| unbuilt.key))
         .chain(keys::ALIASES.iter().map(|(spelling, _)| *spelling));
+    let shown = may_be_shown(written);
     Some(Problem::UnknownKey {
-        key: written.into(),
-        nearest: keys::nearest(key, known),
+        key: shown.then(|| written.into()),
+        nearest: shown.then(|| keys::nearest(key, known)).flatten(),
     })
+}
+
+/// Whether an unknown key may stand in a message. A private key whose lines lack their backslashes
+/// is read as one property per line, and no line of it may be told: what is long and without a dot
+/// may be such a line, and no key is.
+fn may_be_shown(key: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let limit = if key.contains('.') { 64 } else { 32 };
+    key.len() <= limit && key.bytes().all(fits)
 }
 
 fn known_key(key: &str) -> Option<&'static str> {

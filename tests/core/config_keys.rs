@@ -124,7 +124,7 @@ fn a_mistake_is_one_line_that_says_where_what_and_what_works() {
             "sasl.jaas.config=x",
             "f:1: `sasl.jaas.config` has no meaning here: set `sasl.username` and `sasl.password`",
         ),
-        ("=x", "f:1: no key before `=x`"),
+        ("=x", "f:1: no key before `=` or `:`"),
     ];
     for (text, expected) in cases {
         let error = Config::from_properties(text, "f").unwrap_err();
@@ -156,6 +156,31 @@ fn a_password_of_a_store_or_key_is_answered_with_the_way_to_pem() {
 }
 
 #[test]
+fn no_line_of_a_key_pasted_without_backslashes_is_told() {
+    let plain = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg3q2x7dvT1hqPsZ0c";
+    let lines = [
+        plain.to_owned(),
+        format!("{plain}="),
+        "ab+c/d==".to_owned(),
+        "-----END PRIVATE KEY-----".to_owned(),
+        "a\\u001b[31m".to_owned(),
+        format!("{}.x", "a".repeat(63)),
+    ];
+    for line in lines {
+        let text = format!("client.id=x\nssl.keystore.key=-----BEGIN PRIVATE KEY-----\n{line}\n");
+        let error = Config::from_properties(&text, "f").unwrap_err();
+        let shown = match line.starts_with("-----END") {
+            true => "f:3: unknown property `-----END`",
+            false => "f:3: not a property: what stands there is no key",
+        };
+        assert_eq!(error.to_string(), shown);
+        assert!(!format!("{error:?}").contains(&line), "{error:?}");
+    }
+    let error = Config::default().set_pair(plain).unwrap_err();
+    assert!(!format!("{error:?} {error}").contains(plain), "{error:?}");
+}
+
+#[test]
 fn a_pair_of_a_command_line_needs_an_equals_sign() {
     let mut config = Config::default();
     config.set_pair("client.id=a=b").unwrap();
@@ -163,7 +188,7 @@ fn a_pair_of_a_command_line_needs_an_equals_sign() {
     let error = config.set_pair("client.id").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "`client.id` is not of the form key=value"
+        "a property is set by key=value, and here is no `=`"
     );
 }
 
