@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use kafka_protocol::protocol::StrBytes;
 use nearside::wire::{
     ApiKey, Challenge, Class, DrainReason, Input, Outcome, Output, Reason, RequestFailure,
     SaslStep, Security, Settings, SocketId, StateName, TlsFailure, Token,
@@ -126,6 +127,38 @@ fn a_mechanism_not_offered_names_what_is() {
     assert_eq!(rig.ends(), [(1, refused)]);
     let wait = rig.wait().as_millis();
     assert!((800..=1_200).contains(&wait), "{wait}");
+}
+
+#[test]
+fn mechanisms_offered_are_told_escaped_and_cut() {
+    let mut rig = secured(false, true);
+    rig.dial();
+    let versions = rig.ask();
+    rig.answer_sample(&versions);
+    let handshake = rig.ask();
+    let refuse = |name: &str| {
+        let names = vec![StrBytes::from_string(name.to_owned()); 40];
+        let response = kafka_protocol::messages::SaslHandshakeResponse::default()
+            .with_error_code(33)
+            .with_mechanisms(names);
+        samples::encode(&response, 1)
+    };
+    rig.answer(&handshake, &refuse("X\n\u{1b}[31m"));
+    let why = rig.last_reason().to_string();
+    assert_eq!(why.matches("X\\n\\u{1b}[31m").count(), 16, "{why}");
+    assert!(!why.contains(char::is_control), "{why}");
+
+    rig.request(2, request(ApiKey::Metadata));
+    rig.advance(rig.wait());
+    rig.dial();
+    let versions = rig.ask();
+    rig.answer_sample(&versions);
+    let handshake = rig.ask();
+    rig.answer(&handshake, &refuse(&"ä\n".repeat(1_000)));
+    let Reason::Trust(why) = rig.last_reason() else {
+        panic!("{}", rig.last_reason());
+    };
+    assert!((900..=1_024).contains(&why.len()), "{} bytes", why.len());
 }
 
 #[test]

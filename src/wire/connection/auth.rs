@@ -14,13 +14,17 @@ use crate::wire::api::{sasl_authenticate, sasl_handshake};
 use crate::wire::api_key::ApiKey;
 use crate::wire::error_code::ErrorCode;
 use crate::wire::message::Request;
-use crate::wire::sasl::Mechanism;
+use crate::wire::sasl::{Mechanism, quoted};
 use crate::wire::versions::{UnsupportedVersion, ours};
 
 /// Most tokens we send in one exchange (S9).
 const ROUNDS_MAX: u8 = 4;
 /// Longest token either way, in bytes (S9).
 const TOKEN_MAX: usize = 64 * 1_024;
+/// Most mechanisms of a broker that are told.
+const NAMES_MAX: usize = 16;
+/// Longest message about what a broker offers, in bytes (D3).
+const MESSAGE_MAX: usize = 1_024;
 /// Least time between two exchanges, and before the end of a session.
 const MARGIN: Duration = Duration::from_secs(2);
 
@@ -53,11 +57,7 @@ impl Connection {
             Err(error) => return self.distrust(error.to_string(), at),
         };
         if response.error == ErrorCode::UNSUPPORTED_SASL_MECHANISM {
-            let offered = response.mechanisms.join(", ");
-            return self.distrust(
-                format!("mechanism not offered; broker offers {offered}"),
-                at,
-            );
+            return self.distrust(not_offered(&response.mechanisms), at);
         }
         // What a listener without SASL answers to a first handshake.
         let first = matches!(self.state, State::Handshake);
@@ -285,4 +285,16 @@ impl Connection {
         }
         self.back_off(Wait::Trust(why.clone()), Reason::Trust(why), at);
     }
+}
+
+/// That the broker does not offer our mechanism, and what it does, fit for a message (D3).
+fn not_offered(mechanisms: &[String]) -> String {
+    let names = mechanisms.iter().take(NAMES_MAX);
+    let names: Vec<String> = names.map(|name| quoted(name.as_bytes())).collect();
+    let mut text = format!("mechanism not offered; broker offers {}", names.join(", "));
+    let end = (0..=MESSAGE_MAX)
+        .rev()
+        .find(|end| text.is_char_boundary(*end));
+    text.truncate(end.unwrap_or(0).min(text.len()));
+    text
 }
