@@ -1,6 +1,7 @@
 //! The task of one socket: dial, TLS, reading and writing.
 
 use std::cell::Cell;
+use std::fmt;
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,12 +18,21 @@ use crate::actors::clock::Clock;
 use crate::wire::{Deframer, Input, SocketId, Tier};
 
 /// What the machine has a socket do.
-#[derive(Debug)]
 pub(super) enum Order {
     /// Shake hands in TLS as a client of this host.
     Tls(Arc<str>),
     /// Write a frame. The tier is that of its answer.
     Frame(Bytes, Tier),
+}
+
+/// Frames are told by their length: some carry secrets.
+impl fmt::Debug for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tls(host) => write!(f, "Tls({host:?})"),
+            Self::Frame(bytes, tier) => write!(f, "Frame({} bytes, {tier:?})", bytes.len()),
+        }
+    }
 }
 
 /// The task of one open socket.
@@ -165,3 +175,15 @@ async fn write_all(
 
 /// How often an answer that takes long is told of.
 const PROGRESS: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// wire.md A28
+    #[test]
+    fn a_frame_to_write_is_told_by_its_length_alone() {
+        let order = Order::Frame(Bytes::from_static(b"hunter2"), Tier::Setup);
+        assert_eq!(format!("{order:?}"), "Frame(7 bytes, Setup)");
+    }
+}
