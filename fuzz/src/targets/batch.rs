@@ -10,8 +10,9 @@ use crate::forge::{Batch, message};
 
 /// No batch may inflate beyond this.
 const OUTPUT_MAX: usize = 256 * 1024;
-/// Bytes that may be held beside 16 times the input: an open batch, and the state of a decoder.
-pub(super) const ROOM: usize = 64 * 1024 + OUTPUT_MAX + 2 * 64 * 1024;
+/// Bytes that may be held beside 16 times the input: an open batch with what it grew from, and the
+/// state of a decoder.
+pub(super) const ROOM: usize = 64 * 1024 + OUTPUT_MAX + OUTPUT_MAX / 2 + 2 * 64 * 1024;
 const RECORD_BYTES_MIN: usize = 7;
 
 /// The first byte is the offset asked for, the rest the set.

@@ -52,8 +52,8 @@ macro_rules! codecs {
             run: |data| codec::run($number, data),
             seeds: || codec::seeds($number),
             repair: Repair::None,
-            // The inflated bytes, and the state of the decoder itself.
-            room: BASE + codec::OUTPUT_MAX + 2 * BASE,
+            // The inflated bytes with what they grew from, and the state of the decoder itself.
+            room: BASE + codec::OUTPUT_MAX + codec::OUTPUT_MAX / 2 + 2 * BASE,
         },)+]
     };
 }
