@@ -163,10 +163,10 @@ fn both<T: Decodable + Encodable>(version: i16, mut body: Bytes) -> Bytes {
     samples::encode(&read, version)
 }
 
-/// Not a test: `cargo test --test wire -- --ignored write_hand_made_frames` writes them anew.
+/// `NEARSIDE_WRITE_GOLDEN=1` writes them anew instead.
 #[test]
-#[ignore = "writes into the source tree"]
-fn write_hand_made_frames() {
+fn hand_made_frames_are_what_the_samples_make() {
+    let write = std::env::var_os("NEARSIDE_WRITE_GOLDEN").is_some();
     for (api, version, body) in samples::all() {
         if !recorded().any(|recorded| recorded == api) {
             continue;
@@ -185,7 +185,12 @@ fn write_hand_made_frames() {
             text.extend(line.iter().map(|byte| format!("{byte:02x}")));
             text.push('\n');
         }
-        fs::create_dir_all(folder(api)).unwrap();
-        fs::write(folder(api).join(format!("{version:02}-made.hex")), text).unwrap();
+        let file = folder(api).join(format!("{version:02}-made.hex"));
+        if write {
+            fs::create_dir_all(folder(api)).unwrap();
+            fs::write(&file, &text).unwrap();
+        }
+        let kept = fs::read_to_string(&file).unwrap();
+        assert_eq!(kept, text, "{}", file.display());
     }
 }

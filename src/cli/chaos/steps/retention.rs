@@ -1,10 +1,10 @@
 //! Retention passes a reader that is too slow.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 
 use crate::cli::chaos::crew::number;
 use crate::cli::chaos::stage::Stage;
@@ -22,7 +22,7 @@ const KEPT_FROM: u64 = 50_000;
 #[derive(Debug, Default)]
 struct Slow {
     numbers: Mutex<Vec<u64>>,
-    hurry: AtomicBool,
+    hurry: watch::Sender<bool>,
 }
 
 /// A reader of a topic of its own stands at a low offset when everything below a high one is
@@ -47,7 +47,7 @@ pub(super) fn passing_a_slow_reader(stage: &mut Stage<'_>) -> Result<(), KafkaEr
     let kept_from = i64::try_from(KEPT_FROM).unwrap_or(i64::MAX);
     stage.cluster.delete_records(SLOW_TOPIC, 0, kept_from)?;
     step.healed = stage.book.now();
-    slow.hurry.store(true, Ordering::Relaxed);
+    slow.hurry.send_replace(true);
     let read = until("the end of the topic", LIMIT, || {
         let numbers = slow.numbers();
         match numbers.last() {
@@ -88,9 +88,8 @@ fn start(
         let noting = Arc::clone(&noting);
         async move {
             noting.lock().extend(number(&message));
-            while !noting.hurry.load(Ordering::Relaxed) {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+            // It fails only without a sender, and that one is ours.
+            drop(noting.hurry.subscribe().wait_for(|hurry| *hurry).await);
             Ok(Outcome::Done)
         }
     });
