@@ -120,7 +120,7 @@ impl Material {
     pub(super) fn tell_days_left(&self) {
         let own = self.identity.as_ref().and_then(|own| own.cert.first());
         if let Some(end) = own.and_then(|certificate| not_after(certificate)) {
-            let left = i64::try_from(end).unwrap_or(i64::MAX) - unix_ms() / 1_000;
+            let left = end.saturating_sub(unix_ms() / 1_000);
             let days = i32::try_from(left.div_euclid(86_400)).unwrap_or(i32::MAX);
             metrics::gauge!("nearside_wire_tls_days_left").set(f64::from(days));
         }
