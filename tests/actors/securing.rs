@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use nearside::embedded::{Api, Link, Sasl};
 use nearside::error::ErrorKind;
-use nearside::fleet::{AccessToken, BoxFuture, TokenProvider};
+use nearside::fleet::{AccessToken, BoxFuture, FleetHandle, TokenProvider};
 use nearside::ids::{Offset, TopicPartition};
 use nearside::secret::Secret;
 
-use crate::stage::{Builder, Seen, Stage, run, until_hashed};
+use crate::stage::{Builder, Seen, Stage, run, start, until_hashed};
 
 const PASSWORD: &str = "correct horse";
 
@@ -29,6 +29,20 @@ fn by_password(builder: Builder, mechanism: &str, password: &str) -> Builder {
         .property("wire.sasl.plain.allow.cleartext", "true")
 }
 
+async fn pass_by(time: Duration) {
+    let end = tokio::time::Instant::now() + time;
+    until_hashed("time passes", || tokio::time::Instant::now() >= end).await;
+}
+
+/// Waits until a broker has refused the fleet, and why it says so.
+async fn refusal(fleet: &FleetHandle, why: &str) -> nearside::Error {
+    until_hashed("the refusal is told", || fleet.connection_error().is_some()).await;
+    let error = fleet.connection_error().expect("just seen");
+    assert_eq!(error.kind(), ErrorKind::Authentication);
+    assert!(error.to_string().contains(why), "{error}");
+    error
+}
+
 fn reads_and_commits_by(mechanism: &'static str) {
     run(async move {
         let stage = guarded();
@@ -38,10 +52,7 @@ fn reads_and_commits_by(mechanism: &'static str) {
         }
         let seen = Seen::default();
         let builder = stage.fleet("g", "b", seen.noting("orders"));
-        let fleet = by_password(builder, mechanism, PASSWORD)
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = start(by_password(builder, mechanism, PASSWORD)).await;
         until_hashed("all records are done", || seen.len() == 150).await;
         fleet.stop(Duration::from_secs(20)).await;
         for partition in 0..3 {
@@ -76,18 +87,11 @@ fn a_wrong_password_is_told_waits_and_is_mended_without_a_restart() {
         stage.produce("orders", 0, 10);
         let seen = Seen::default();
         let builder = stage.fleet("g", "b", seen.noting("orders"));
-        let fleet = by_password(builder, "SCRAM-SHA-512", "wrong")
-            .start_on_this_thread()
-            .await
-            .expect("starts");
-        until_hashed("the failure is told", || fleet.connection_error().is_some()).await;
-        let error = fleet.connection_error().expect("just seen");
-        assert_eq!(error.kind(), ErrorKind::Authentication);
-        assert!(error.to_string().contains("invalid credentials"), "{error}");
+        let fleet = start(by_password(builder, "SCRAM-SHA-512", "wrong")).await;
+        let error = refusal(&fleet, "invalid credentials").await;
         assert!(!error.to_string().contains("wrong"), "{error}");
         let before = stage.requests(Api::SaslHandshake);
-        let minute = tokio::time::Instant::now() + Duration::from_secs(60);
-        until_hashed("a minute passes", || tokio::time::Instant::now() >= minute).await;
+        pass_by(Duration::from_secs(60)).await;
         let attempts = stage.requests(Api::SaslHandshake) - before;
         assert!(
             attempts <= 3 * 8,
@@ -111,19 +115,8 @@ fn a_mechanism_that_is_not_offered_names_those_that_are() {
         };
         let stage = Stage::with(|settings| settings.sasl = Some(sasl));
         let builder = stage.fleet("g", "b", Seen::default().noting("orders"));
-        let fleet = by_password(builder, "SCRAM-SHA-256", PASSWORD)
-            .start_on_this_thread()
-            .await
-            .expect("starts");
-        until_hashed("the failure is told", || fleet.connection_error().is_some()).await;
-        let error = fleet.connection_error().expect("just seen");
-        assert_eq!(error.kind(), ErrorKind::Authentication);
-        assert!(
-            error
-                .to_string()
-                .contains("mechanism not offered; broker offers PLAIN"),
-            "{error}"
-        );
+        let fleet = start(by_password(builder, "SCRAM-SHA-256", PASSWORD)).await;
+        refusal(&fleet, "mechanism not offered; broker offers PLAIN").await;
         fleet.stop(Duration::from_secs(20)).await;
     });
 }
@@ -160,8 +153,11 @@ fn mint_of(lifetime: Duration) -> Arc<Mint> {
 }
 
 fn by_token(stage: &Stage, mint: &Arc<Mint>, seen: &Seen) -> Builder {
-    stage
-        .fleet("g", "b", seen.noting("orders"))
+    bearing(stage.fleet("g", "b", seen.noting("orders")), mint)
+}
+
+fn bearing(builder: Builder, mint: &Arc<Mint>) -> Builder {
+    builder
         .property("security.protocol", "SASL_PLAINTEXT")
         .property("sasl.mechanism", "OAUTHBEARER")
         .tokens(Arc::clone(mint) as Arc<dyn TokenProvider>)
@@ -181,21 +177,13 @@ fn accepting(coins: std::ops::Range<usize>, session: Option<Duration>) -> Stage 
     stage
 }
 
-async fn pass_by(time: Duration) {
-    let end = tokio::time::Instant::now() + time;
-    until_hashed("time passes", || tokio::time::Instant::now() >= end).await;
-}
-
 /// wire.md A22
 #[test]
 fn a_token_is_renewed_before_it_ends_and_a_failed_renewal_keeps_the_last() {
     run(async {
         let stage = accepting(0..100, None);
         let (mint, seen) = (mint(600), Seen::default());
-        let fleet = by_token(&stage, &mint, &seen)
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = start(by_token(&stage, &mint, &seen)).await;
         until_hashed("all records are done", || seen.len() == 10).await;
         assert_eq!(
             mint.given.load(Ordering::Relaxed),
@@ -221,19 +209,8 @@ fn a_refused_token_is_told_by_its_status() {
     run(async {
         let stage = accepting(5..6, None);
         let (mint, seen) = (mint(600), Seen::default());
-        let fleet = by_token(&stage, &mint, &seen)
-            .start_on_this_thread()
-            .await
-            .expect("starts");
-        until_hashed("the failure is told", || fleet.connection_error().is_some()).await;
-        let error = fleet.connection_error().expect("just seen");
-        assert_eq!(error.kind(), ErrorKind::Authentication);
-        assert!(
-            error
-                .to_string()
-                .contains("refused the token: invalid_token"),
-            "{error}"
-        );
+        let fleet = start(by_token(&stage, &mint, &seen)).await;
+        let error = refusal(&fleet, "refused the token: invalid_token").await;
         assert!(!format!("{error:?}").contains("coin"), "{error:?}");
         fleet.stop(Duration::from_secs(20)).await;
     });
@@ -245,10 +222,7 @@ fn sessions_of_a_minute_are_renewed_for_ten_minutes_and_nothing_fails() {
     run(async {
         let stage = accepting(0..100, Some(Duration::from_secs(60)));
         let (mint, seen) = (mint(3_600), Seen::default());
-        let fleet = by_token(&stage, &mint, &seen)
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = start(by_token(&stage, &mint, &seen)).await;
         until_hashed("all records are done", || seen.len() == 10).await;
         let before = stage.requests(Api::SaslHandshake);
         for minute in 2..12 {
@@ -278,15 +252,10 @@ fn a_second_connection_that_is_ready_first_serves_although_the_former_was_lost()
         stage.cluster().with(alone).expect("creatable");
         stage.produce("alone", 0, 10);
         let (mint, seen) = (mint(3_600), Seen::default());
-        let fleet = stage
+        let builder = stage
             .fleet("g", "b", seen.noting("alone"))
-            .property("security.protocol", "SASL_PLAINTEXT")
-            .property("sasl.mechanism", "OAUTHBEARER")
-            .property("socket.connection.setup.timeout.ms", "30000")
-            .tokens(Arc::clone(&mint) as Arc<dyn TokenProvider>)
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+            .property("socket.connection.setup.timeout.ms", "30000");
+        let fleet = start(bearing(builder, &mint)).await;
         until_hashed("all records are done", || seen.len() == 10).await;
         // A Fetch is in flight from before the session is to be renewed until the lane gives it up.
         pass_by(Duration::from_secs(15)).await;
@@ -315,10 +284,7 @@ fn a_provider_of_tokens_that_end_at_once_is_asked_with_patience() {
     run(async {
         let stage = accepting(0..200, None);
         let (mint, seen) = (mint_of(Duration::from_millis(1)), Seen::default());
-        let fleet = by_token(&stage, &mint, &seen)
-            .start_on_this_thread()
-            .await
-            .expect("starts");
+        let fleet = start(by_token(&stage, &mint, &seen)).await;
         until_hashed("all records are done", || seen.len() == 10).await;
         let before = mint.given.load(Ordering::Relaxed);
         pass_by(Duration::from_secs(60)).await;
