@@ -58,6 +58,26 @@ fn every_sample_is_decoded_whole_at_every_version() {
     assert_eq!(count, 73);
 }
 
+/// Found by `decode_vs_crate`: the library writes the padded count of tags in its shortest form.
+#[test]
+fn aborted_transactions_are_the_same_however_their_counts_are_padded() {
+    let plain = samples::body(ApiKey::Fetch, 12, THROTTLE_MS);
+    let entry = |tags: &[u8]| [&100_i64.to_be_bytes()[..], tags].concat();
+    let mut windows = plain.windows(9);
+    let at = windows.position(|window| window == entry(&[0])).unwrap();
+    let (before, after) = (&plain[..at], &plain[at + 9..]);
+    let padded = [before, &entry(&[0x80, 0])[..], after].concat();
+    let read = |body: Vec<u8>| {
+        let (response, oddities) = Response::decode(ApiKey::Fetch, 12, &body.into()).unwrap();
+        assert_eq!(oddities, Oddities::default());
+        let Response::Fetch(response) = response else {
+            panic!("another API")
+        };
+        response.rows().next().unwrap()
+    };
+    assert_eq!(read(padded), read(plain.to_vec()));
+}
+
 #[test]
 fn fetch_rows_are_slices_of_the_frame() {
     at_each_version(ApiKey::Fetch, |version, response| {
