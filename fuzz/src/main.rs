@@ -1,7 +1,8 @@
 //! Runs the fuzz targets on a stable compiler.
 //!
 //! `nearside-fuzz [--seconds N | --inputs N] [--seed N] [TARGET...]` mutates seeds; a trailing `*`
-//! in a name stands for anything. `nearside-fuzz replay TARGET FILE...` runs inputs as they are.
+//! in a name stands for anything, and without a number each target has inputs for about 20 s.
+//! `nearside-fuzz replay TARGET FILE...` runs inputs as they are.
 //! `nearside-fuzz corpus` writes the seeds where `cargo fuzz` looks for them.
 
 use std::path::Path;
@@ -39,6 +40,7 @@ fn fuzz(arguments: &[String]) -> ExitCode {
                 while let Some(target) = next(&queue) {
                     let pulse = Arc::new(AtomicU64::new(0));
                     watch(target.name, Arc::downgrade(&pulse), seed);
+                    let until = until.unwrap_or(Until::Inputs(target.inputs));
                     let report = run(&target, until, seed, &pulse);
                     println!("{}", line(target.name, &report));
                     reports.lock().expect("no panic").push(report);
@@ -111,8 +113,8 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-fn parse(arguments: &[String]) -> (Until, u64, Vec<String>) {
-    let (mut until, mut seed, mut names) = (Until::Time(Duration::from_secs(20)), 1, Vec::new());
+fn parse(arguments: &[String]) -> (Option<Until>, u64, Vec<String>) {
+    let (mut until, mut seed, mut names) = (None, 1, Vec::new());
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         let mut number = || -> u64 {
@@ -120,8 +122,8 @@ fn parse(arguments: &[String]) -> (Until, u64, Vec<String>) {
             value.expect("a number follows").expect("a number")
         };
         match argument.as_str() {
-            "--seconds" => until = Until::Time(Duration::from_secs(number())),
-            "--inputs" => until = Until::Inputs(number()),
+            "--seconds" => until = Some(Until::Time(Duration::from_secs(number()))),
+            "--inputs" => until = Some(Until::Inputs(number())),
             "--seed" => seed = number(),
             name => names.push(name.to_owned()),
         }

@@ -26,10 +26,14 @@ pub struct Target {
     pub repair: Repair,
     /// Bytes that may be held beside 16 times the input.
     pub room: usize,
+    /// How many inputs a run has if nobody says otherwise: about 20 s of one core.
+    pub inputs: u64,
 }
 
 /// What every decoder may hold whatever the input (wire.md 14).
 const BASE: usize = 64 * 1024;
+
+const MILLION: u64 = 1_000_000;
 
 /// A target per API.
 macro_rules! decoders {
@@ -40,13 +44,14 @@ macro_rules! decoders {
             seeds: || decode::seeds(ApiKey::$api),
             repair: Repair::None,
             room: BASE,
+            inputs: 30 * MILLION,
         },)+]
     };
 }
 
 /// A target per codec.
 macro_rules! codecs {
-    ($($name:literal $number:literal,)+) => {
+    ($($name:literal $number:literal $inputs:literal,)+) => {
         [$(Target {
             name: $name,
             run: |data| codec::run($number, data),
@@ -54,6 +59,7 @@ macro_rules! codecs {
             repair: Repair::None,
             // The inflated bytes with what they grew from, and the state of the decoder itself.
             room: BASE + codec::OUTPUT_MAX + codec::OUTPUT_MAX / 2 + 2 * BASE,
+            inputs: $inputs,
         },)+]
     };
 }
@@ -81,10 +87,10 @@ pub fn all() -> Vec<Target> {
         "decode_sasl_authenticate" SaslAuthenticate,
     };
     let codecs = codecs! {
-        "codec_gzip" 1,
-        "codec_snappy" 2,
-        "codec_lz4" 3,
-        "codec_zstd" 4,
+        "codec_gzip" 1 700_000,
+        "codec_snappy" 2 18_000_000,
+        "codec_lz4" 3 5_000_000,
+        "codec_zstd" 4 1_000_000,
     };
     let others = [
         Target {
@@ -94,6 +100,7 @@ pub fn all() -> Vec<Target> {
             repair: Repair::None,
             // Frames given out are held until the end, beside the buffer.
             room: 4 * BASE,
+            inputs: 2 * MILLION,
         },
         Target {
             name: "decode_vs_crate",
@@ -102,6 +109,7 @@ pub fn all() -> Vec<Target> {
             repair: Repair::None,
             // The library's decoder is measured with ours, and it believes counts.
             room: usize::MAX / 2,
+            inputs: 24 * MILLION,
         },
         Target {
             name: "batch_v2",
@@ -109,6 +117,7 @@ pub fn all() -> Vec<Target> {
             seeds: batch::seeds,
             repair: Repair::RecordsAt(1),
             room: batch::ROOM,
+            inputs: 14 * MILLION,
         },
         Target {
             name: "batch_legacy",
@@ -116,6 +125,7 @@ pub fn all() -> Vec<Target> {
             seeds: batch::legacy_seeds,
             repair: Repair::RecordsAt(1),
             room: batch::ROOM,
+            inputs: 20 * MILLION,
         },
         Target {
             name: "aborted",
@@ -124,6 +134,7 @@ pub fn all() -> Vec<Target> {
             repair: Repair::None,
             // The oracle keeps whole logs.
             room: usize::MAX / 2,
+            inputs: MILLION / 2,
         },
         Target {
             name: "batch_round_trip",
@@ -131,6 +142,7 @@ pub fn all() -> Vec<Target> {
             seeds: round_trip::seeds,
             repair: Repair::None,
             room: usize::MAX / 2,
+            inputs: 2 * MILLION,
         },
     ];
     decoders.into_iter().chain(codecs).chain(others).collect()
