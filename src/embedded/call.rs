@@ -20,6 +20,8 @@ pub(super) struct Call {
     pub(super) client_id: Option<StrBytes>,
     /// What the fault plan makes of the answer's throttle time.
     pub(super) throttle: Duration,
+    /// How much later than usual the fault plan has the answer come.
+    pub(super) delay: Duration,
 }
 
 /// What a broker does with a request.

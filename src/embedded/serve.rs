@@ -20,7 +20,7 @@ impl Cluster {
     pub(super) fn pump(&mut self, connection: ConnectionId) {
         while let Some(frame) = self.next_frame(connection) {
             match self.take(connection, frame) {
-                Some((call, reply, delay)) => self.conclude(&call, reply, delay),
+                Some((call, reply)) => self.conclude(&call, reply),
                 None => self.close(connection),
             }
         }
@@ -39,16 +39,12 @@ impl Cluster {
     }
 
     /// Handles one request; `None` if it cannot be understood.
-    fn take(
-        &mut self,
-        connection: ConnectionId,
-        mut frame: Bytes,
-    ) -> Option<(Call, Reply, Duration)> {
+    fn take(&mut self, connection: ConnectionId, mut frame: Bytes) -> Option<(Call, Reply)> {
         let broker = self.connections.get(&connection)?.broker;
         let mut call = read_header(connection, broker, &mut frame)?;
         self.history.count(broker, call.api);
         let verdict = self.faults.verdict(&call, &frame);
-        call.throttle = verdict.throttle;
+        (call.throttle, call.delay) = (verdict.throttle, verdict.delay);
         if self.history.keeps() && call.api != Api::Fetch {
             self.history.push(call.seen(self.now));
         }
@@ -62,12 +58,12 @@ impl Cluster {
         if verdict.swallow {
             self.set_state(connection, State::Stuck);
         }
-        Some((call, reply, verdict.delay))
+        Some((call, reply))
     }
 
-    fn conclude(&mut self, call: &Call, reply: Reply, delay: Duration) {
+    fn conclude(&mut self, call: &Call, reply: Reply) {
         match reply {
-            Reply::Answer(frame) => self.finish(call, frame, delay),
+            Reply::Answer(frame) => self.finish(call, frame),
             Reply::Nothing | Reply::Parked => {}
             Reply::Close => self.close(call.connection),
         }
@@ -76,12 +72,12 @@ impl Cluster {
     /// Lets the answer of a parked request go, and takes the next request.
     pub(super) fn complete(&mut self, call: &Call, reply: Reply) {
         self.set_state(call.connection, State::Idle);
-        self.conclude(call, reply, Duration::ZERO);
+        self.conclude(call, reply);
         self.pump(call.connection);
     }
 
-    fn finish(&mut self, call: &Call, frame: Bytes, extra: Duration) {
-        let delay = self.answer_delay(call.broker) + extra;
+    fn finish(&mut self, call: &Call, frame: Bytes) {
+        let delay = self.answer_delay(call.broker) + call.delay;
         let mute = (!call.throttle.is_zero()).then(|| self.now + delay + call.throttle);
         if delay.is_zero() {
             self.emit(call.connection, frame);
@@ -189,7 +185,6 @@ fn read_header(connection: ConnectionId, broker: BrokerId, frame: &mut Bytes) ->
     } else {
         None
     };
-    let throttle = Duration::ZERO;
     Some(Call {
         connection,
         broker,
@@ -197,6 +192,7 @@ fn read_header(connection: ConnectionId, broker: BrokerId, frame: &mut Bytes) ->
         version,
         correlation,
         client_id,
-        throttle,
+        throttle: Duration::ZERO,
+        delay: Duration::ZERO,
     })
 }
