@@ -37,6 +37,7 @@ pub struct ClassicMember {
     pub(super) missed: u32,
     pub(super) baseline: Option<Baseline>,
     pub(super) failures: Failures,
+    /// Set once a stop was asked for: what the LeaveGroup will say.
     pub(super) leave_reason: Option<String>,
     last_token: u64,
     starts_open: bool,
@@ -226,16 +227,18 @@ impl ClassicMember {
         match self.phase {
             Phase::Ended => self.push(Output::Left),
             Phase::Leaving(_) => {}
+            // The coordinator may be in the next generation already: only who ends the round with
+            // it can commit in it.
+            Phase::Joining(_) | Phase::Leading(..) | Phase::Syncing(..) => {
+                self.queue.revoke_all(budget, facts.now);
+                self.lead_on(facts);
+            }
             Phase::Idle
             | Phase::Waiting
-            | Phase::Joining(_)
-            | Phase::Leading(..)
-            | Phase::Syncing(..)
             | Phase::Stable
             | Phase::Draining
             | Phase::Losing
             | Phase::Stopping => {
-                self.stop_timers(&[Timer::Join, Timer::Topics]);
                 self.phase = Phase::Stopping;
                 self.queue.revoke_all(budget, facts.now);
             }
@@ -269,6 +272,9 @@ impl ClassicMember {
                 Notice::Overrun(late) => self.tell(Event::DrainOverrun(late)),
             }
         }
+        if self.is_stopping() && self.phase == Phase::Waiting {
+            self.phase = Phase::Stopping;
+        }
         self.look_for_coordinator();
         self.try_join(facts);
         self.tell_standing();
@@ -276,17 +282,34 @@ impl ClassicMember {
 
     fn on_empty(&mut self, facts: Facts<'_>) {
         match self.phase {
-            Phase::Draining | Phase::Losing => self.phase = Phase::Waiting,
-            Phase::Stopping => self.leave(facts),
+            Phase::Leaving(_) | Phase::Ended => {}
             Phase::Idle
             | Phase::Waiting
             | Phase::Joining(_)
             | Phase::Leading(..)
             | Phase::Syncing(..)
             | Phase::Stable
-            | Phase::Leaving(_)
-            | Phase::Ended => {}
+            | Phase::Draining
+            | Phase::Losing
+            | Phase::Stopping
+                if self.is_stopping() =>
+            {
+                self.leave(facts);
+            }
+            Phase::Draining | Phase::Losing => self.phase = Phase::Waiting,
+            Phase::Idle
+            | Phase::Waiting
+            | Phase::Joining(_)
+            | Phase::Leading(..)
+            | Phase::Syncing(..)
+            | Phase::Stable
+            | Phase::Stopping => {}
         }
+    }
+
+    /// Whether everything is given up in order to leave.
+    pub(super) const fn is_stopping(&self) -> bool {
+        self.leave_reason.is_some()
     }
 
     fn tell_standing(&mut self) {

@@ -338,6 +338,10 @@ impl ClassicMember {
             assignor: round.assignor,
             leader: round.leader,
         });
+        if self.is_stopping() {
+            self.phase = Phase::Stopping;
+            return;
+        }
         // What we claimed and are not given is withheld for others until a join no longer claims it
         // (KIP-429).
         let owed = self.told.1.iter().any(|claim| !target.contains(claim));

@@ -154,7 +154,10 @@ impl ClassicMember {
             self.tell(Event::StaleAnswer);
             return;
         }
+        let rejoins = matches!(self.phase, Phase::Waiting | Phase::Joining(_));
         match Verdict::of(error) {
+            // The group went on while our join was out: its answer tells where we stand.
+            Verdict::LoseGeneration if rejoins => self.tell(Event::StaleAnswer),
             Verdict::Rejoin => self.rejoin_if_stable(Cause::Group, facts),
             Verdict::Find => self.forget_coordinator(),
             verdict @ (Verdict::LoseGeneration | Verdict::LoseId | Verdict::Fatal(..)) => {
@@ -235,9 +238,10 @@ impl ClassicMember {
 
     fn lose_all(&mut self, cause: Cause, delay: Duration, facts: Facts<'_>) {
         self.drop_generation();
-        let stopping = self.phase == Phase::Stopping;
         self.queue.lose_all(facts.now);
-        if !stopping {
+        if self.is_stopping() {
+            self.phase = Phase::Stopping;
+        } else {
             self.tell(Event::Rebalancing(cause));
             self.delay_join(delay, facts);
             self.phase = Phase::Losing;

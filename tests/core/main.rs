@@ -12,6 +12,7 @@ mod config_keys;
 mod config_lint;
 mod group_membership;
 mod group_rig;
+mod group_stopping;
 mod handler;
 mod metadata_hints;
 mod metadata_merge;
