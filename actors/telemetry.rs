@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use dashmap::DashMap;
 use tokio::sync::broadcast;
+use tracing::Level;
 
 use super::clock::unix_ms;
 use super::status::{PartitionStatus, Told};
@@ -332,7 +333,12 @@ impl Telemetry {
 
     /// Publishes an event. Never blocks; the oldest is dropped when a reader is slow.
     pub(crate) fn emit(&self, event: Event) {
-        tracing::debug!(?event, "event");
+        match event.level() {
+            Level::ERROR => tracing::error!(?event, "event"),
+            Level::WARN => tracing::warn!(?event, "event"),
+            Level::INFO => tracing::info!(?event, "event"),
+            Level::DEBUG | Level::TRACE => tracing::debug!(?event, "event"),
+        }
         self.events.push(event);
     }
 

@@ -80,15 +80,12 @@ impl PartitionActor {
             reason: reason.clone(),
         });
         if passed.is_none() {
-            tracing::error!(%partition, %reason, "partition halted");
             self.status.fail();
             self.thread
                 .telemetry
                 .emit(Event::PartitionFailed { partition, reason });
             // Owed, not handed in at once: the route may be in the middle of its outputs.
             self.owed.push_back(routing::Input::Pause);
-        } else {
-            tracing::warn!(%partition, %reason, "batch skipped");
         }
         passed
     }

@@ -1,6 +1,7 @@
 //! What a fleet tells while it runs (runtime.md 13 V7).
 
 use serde::Serialize;
+use tracing::Level;
 
 use crate::fleet::LaneName;
 use crate::ids::{
@@ -218,6 +219,43 @@ pub enum Event {
         /// `closed`, `open` or `readmitting`.
         state: &'static str,
     },
+}
+
+impl Event {
+    /// How loudly an event is logged. What comes often, or in lists as long as the assignment, or is
+    /// logged in better words where it happens, is left to those who debug.
+    pub(crate) fn level(&self) -> Level {
+        match self {
+            Self::MemberFatal { .. } | Self::PartitionFailed { .. } => Level::ERROR,
+            Self::PositionReset { cause, .. } if *cause == "no_commit" => Level::INFO,
+            Self::PositionReset { .. }
+            | Self::Truncated { .. }
+            | Self::CorruptBatch { .. }
+            | Self::CommitFailed { .. }
+            | Self::AttemptDeadline { .. }
+            | Self::AttemptAbandoned { .. }
+            | Self::AttemptStuck { .. }
+            | Self::ActorRestarted { .. }
+            | Self::TopicError { .. }
+            | Self::DrainOverrun { .. } => Level::WARN,
+            Self::FleetStarting
+            | Self::FleetStarted
+            | Self::FleetStopping { .. }
+            | Self::FleetStopped
+            | Self::MemberLeft
+            | Self::BreakerChanged { .. } => Level::INFO,
+            Self::MemberJoined { .. }
+            | Self::Assigned { .. }
+            | Self::Revoked { .. }
+            | Self::Lost { .. }
+            | Self::RoutingChange(_)
+            | Self::CaughtUpWithLeader { .. }
+            | Self::CaughtUpWithReplica { .. }
+            | Self::AttemptPanicked { .. }
+            | Self::BrokerLink { .. }
+            | Self::Diagnostic { .. } => Level::DEBUG,
+        }
+    }
 }
 
 /// A partition is read from another broker or lane from now on (routing.md 18).
