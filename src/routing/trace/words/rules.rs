@@ -175,6 +175,10 @@ const SENTENCES: &[(&str, &str)] = &[
         "5",
         "the answer belongs to a question that is no longer asked",
     ),
+    (
+        "18",
+        "a leader that cannot be reached is told as a diagnostic",
+    ),
     ("11", "offsets are resolved at the leader only"),
     (
         "12",
@@ -184,6 +188,8 @@ const SENTENCES: &[(&str, &str)] = &[
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -203,5 +209,21 @@ mod tests {
             let first = SENTENCES.iter().position(|(other, _)| other == name);
             assert_eq!(first, Some(index), "{name}");
         }
+    }
+
+    #[test]
+    fn the_list_of_rules_in_the_documentation_is_whole() {
+        let page = include_str!("../../../../docs/routing-rules.md");
+        let rows = page.lines().filter_map(|line| {
+            let name = line.strip_prefix("| ")?.split(" | ").next()?;
+            name.ends_with(|last: char| last.is_ascii_digit())
+                .then_some(name)
+        });
+        // Every other word between backquotes.
+        let brackets = page.rsplit("## ").next().unwrap_or_default();
+        let brackets = brackets.split('`').skip(1).step_by(2);
+        let listed: BTreeSet<&str> = rows.chain(brackets).collect();
+        let known: BTreeSet<&str> = SENTENCES.iter().map(|(name, _)| *name).collect();
+        assert_eq!(listed, known);
     }
 }
