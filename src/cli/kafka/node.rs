@@ -253,7 +253,7 @@ impl NodePlan {
 /// Plans a node for each rack below `dir`, on free ports, with a way to each for every client.
 pub(super) fn plan(dir: &Path, options: &Options) -> Result<Vec<NodePlan>, KafkaError> {
     let Options { racks, clients, .. } = options;
-    let secure = if options.secured.is_some() { 3 } else { 0 };
+    let secure = if options.secured.is_some() { 4 } else { 0 };
     let each = PORTS_EACH + 2 * clients + secure;
     let mut ports = super::ports::free(racks.len() * each)?.into_iter();
     let mut next = || {
@@ -285,6 +285,7 @@ pub(super) fn plan(dir: &Path, options: &Options) -> Result<Vec<NodePlan>, Kafka
                     ssl: next()?,
                     sasl_ssl: next()?,
                     sasl_plaintext: next()?,
+                    expired: next()?,
                 }),
             },
         });

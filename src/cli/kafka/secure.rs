@@ -13,6 +13,8 @@ use crate::secret::Secret;
 pub struct Secured {
     /// The nodes' key (PKCS#8) and certificate chain, in PEM.
     pub keystore: Secret,
+    /// The same of a node whose certificate has ended, for [`Listener::Expired`].
+    pub expired_keystore: Secret,
     /// Who issues the certificates of clients, in PEM.
     pub truststore: String,
     /// The one user, for PLAIN and SCRAM-SHA-512.
@@ -30,6 +32,8 @@ pub enum Listener {
     SaslSsl,
     /// OAUTHBEARER with tokens that nobody signed; sessions end after five seconds.
     SaslPlaintext,
+    /// TLS with a certificate whose time is over.
+    Expired,
 }
 
 /// The ports of one node's secured listeners.
@@ -38,6 +42,7 @@ pub(super) struct SecurePorts {
     pub(super) ssl: u16,
     pub(super) sasl_ssl: u16,
     pub(super) sasl_plaintext: u16,
+    pub(super) expired: u16,
 }
 
 impl Cluster {
@@ -50,6 +55,7 @@ impl Cluster {
                 Listener::Ssl => ports.ssl,
                 Listener::SaslSsl => ports.sasl_ssl,
                 Listener::SaslPlaintext => ports.sasl_plaintext,
+                Listener::Expired => ports.expired,
             };
             format!("localhost:{port}")
         });
@@ -60,6 +66,7 @@ impl Cluster {
 /// Writes the stores that [`properties`] names.
 pub(super) fn write_stores(dir: &Path, secured: &Secured) -> io::Result<()> {
     fs::write(dir.join("keystore.pem"), secured.keystore.expose())?;
+    fs::write(dir.join("expired.pem"), secured.expired_keystore.expose())?;
     fs::write(dir.join("truststore.pem"), &secured.truststore)
 }
 
@@ -70,12 +77,13 @@ pub(super) fn addresses(ports: SecurePorts) -> (&'static str, String) {
         ssl,
         sasl_ssl,
         sasl_plaintext,
+        expired,
     } = ports;
     (
-        ",SSL:SSL,SASL_SSL:SASL_SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        ",SSL:SSL,SASL_SSL:SASL_SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,EXPIRED:SSL",
         format!(
             ",SSL://localhost:{ssl},SASL_SSL://localhost:{sasl_ssl},\
-             SASL_PLAINTEXT://localhost:{sasl_plaintext}"
+             SASL_PLAINTEXT://localhost:{sasl_plaintext},EXPIRED://localhost:{expired}"
         ),
     )
 }
@@ -90,6 +98,8 @@ pub(super) fn properties(node: &NodePlan, secured: &Secured) -> String {
          ssl.truststore.type=PEM\n\
          ssl.truststore.location={dir}/truststore.pem\n\
          listener.name.ssl.ssl.client.auth=required\n\
+         listener.name.expired.ssl.keystore.type=PEM\n\
+         listener.name.expired.ssl.keystore.location={dir}/expired.pem\n\
          listener.name.sasl_ssl.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512\n\
          listener.name.sasl_ssl.plain.sasl.jaas.config={PLAIN} required \
          user_{user}=\"{password}\";\n\
