@@ -1,10 +1,12 @@
 //! Certificates made for one test, and TLS in front of an embedded cluster.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use nearside::fleet::{BoxFuture, Stream, Transport};
 use rcgen::{
@@ -13,6 +15,7 @@ use rcgen::{
 };
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
@@ -81,7 +84,7 @@ impl Authority {
 pub(crate) struct Tunnel {
     inside: Arc<dyn Transport>,
     server: Arc<ServerConfig>,
-    pub(crate) dials: AtomicUsize,
+    dialled: Mutex<Vec<(SocketAddr, Instant)>>,
     /// Serial numbers would do; the certificates themselves are simpler.
     pub(crate) clients: Arc<Mutex<Vec<CertificateDer<'static>>>>,
 }
@@ -117,14 +120,24 @@ impl Tunnel {
         Arc::new(Self {
             inside,
             server: Arc::new(server),
-            dials: AtomicUsize::new(0),
+            dialled: Mutex::default(),
             clients: Arc::default(),
         })
     }
 
     /// Dials so far.
     pub(crate) fn dials(&self) -> usize {
-        self.dials.load(Ordering::Relaxed)
+        self.dialled.lock().expect("no panic while noting").len()
+    }
+
+    /// Times between the dials of each address.
+    pub(crate) fn pauses(&self) -> Vec<Vec<Duration>> {
+        let mut at = BTreeMap::<SocketAddr, Vec<Instant>>::new();
+        for (address, moment) in &*self.dialled.lock().expect("no panic while noting") {
+            at.entry(*address).or_default().push(*moment);
+        }
+        let pauses = |at: Vec<Instant>| at.windows(2).map(|two| two[1] - two[0]).collect();
+        at.into_values().map(pauses).collect()
     }
 
     /// The certificates that clients have shown, in order.
@@ -145,7 +158,9 @@ impl Transport for Tunnel {
     }
 
     fn dial(&self, address: SocketAddr) -> BoxFuture<io::Result<Box<dyn Stream>>> {
-        self.dials.fetch_add(1, Ordering::Relaxed);
+        let mut dialled = self.dialled.lock().expect("no panic while noting");
+        dialled.push((address, Instant::now()));
+        drop(dialled);
         let inside = self.inside.dial(address);
         let acceptor = TlsAcceptor::from(Arc::clone(&self.server));
         let clients = Arc::clone(&self.clients);

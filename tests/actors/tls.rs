@@ -64,6 +64,9 @@ async fn refusal(fleet: &FleetHandle, kind: ErrorKind) -> String {
     fleet.connection_error().expect("just seen").to_string()
 }
 
+/// Seconds until metadata is asked for again.
+const SPARE: u64 = 2;
+
 async fn minute() {
     let end = tokio::time::Instant::now() + Duration::from_secs(60);
     until_hashed("a minute passes", || tokio::time::Instant::now() >= end).await;
@@ -122,6 +125,36 @@ fn a_missing_client_certificate_is_an_authentication_failure_and_never_hot() {
             (1..=3 * 8).contains(&dials),
             "{dials} dials at three brokers"
         );
+        fleet.stop(Duration::from_secs(20)).await;
+    });
+}
+
+/// wire.md C4
+#[test]
+fn a_refused_certificate_is_shown_again_after_one_second_to_sixty() {
+    run(async {
+        let (stage, seen) = (ten_records(), Seen::default());
+        let authority = Authority::new();
+        let tunnel = Tunnel::new(stage.transport(), &authority.brokers(), Some(&authority));
+        // One address: with several, metadata is asked in turn, wherever a dial is still to come.
+        let all = stage.cluster().bootstrap();
+        let one = all.split(',').next().expect("three");
+        let builder = over(&stage, tunnel.clone(), &authority, &seen).bootstrap(one);
+        let fleet = started(builder).await;
+        for _ in 0..10 {
+            minute().await;
+        }
+        let pauses = tunnel.pauses().concat();
+        assert!(pauses.len() >= 11, "{pauses:?}");
+        let plain = [1, 2, 4, 8, 16, 32]
+            .into_iter()
+            .chain(std::iter::repeat(60));
+        for (pause, seconds) in pauses.iter().zip(plain) {
+            let plain = Duration::from_secs(seconds);
+            let longest = plain.mul_f64(1.2) + Duration::from_secs(SPARE);
+            assert!(*pause >= plain.mul_f64(0.8), "{pauses:?}");
+            assert!(*pause <= longest, "{pauses:?}");
+        }
         fleet.stop(Duration::from_secs(20)).await;
     });
 }
