@@ -41,11 +41,13 @@ pub enum ApiKey {
     DescribeConfigs,
     /// Carries one SASL token.
     SaslAuthenticate,
+    /// Joins, keeps and leaves a group whose coordinator assigns (KIP-848).
+    ConsumerGroupHeartbeat,
 }
 
 impl ApiKey {
     /// Every API of this client, by number.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Produce,
         Self::Fetch,
         Self::ListOffsets,
@@ -64,6 +66,7 @@ impl ApiKey {
         Self::OffsetForLeaderEpoch,
         Self::DescribeConfigs,
         Self::SaslAuthenticate,
+        Self::ConsumerGroupHeartbeat,
     ];
 
     /// The API's number on the wire.
@@ -87,6 +90,7 @@ impl ApiKey {
             Self::OffsetForLeaderEpoch => 23,
             Self::DescribeConfigs => 32,
             Self::SaslAuthenticate => 36,
+            Self::ConsumerGroupHeartbeat => 68,
         }
     }
 
@@ -109,6 +113,7 @@ impl ApiKey {
             | Self::OffsetForLeaderEpoch
             | Self::DescribeConfigs => Some(4),
             Self::SaslHandshake => None,
+            Self::ConsumerGroupHeartbeat => Some(0),
             Self::CreateTopics => Some(5),
             Self::InitProducerId | Self::SaslAuthenticate => Some(2),
         }
@@ -148,7 +153,8 @@ impl ApiKey {
             | Self::InitProducerId
             | Self::OffsetForLeaderEpoch
             | Self::DescribeConfigs
-            | Self::SaslAuthenticate => {
+            | Self::SaslAuthenticate
+            | Self::ConsumerGroupHeartbeat => {
                 if self.is_flexible(version) {
                     1
                 } else {

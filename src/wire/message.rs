@@ -109,6 +109,7 @@ messages! {
     OffsetForLeaderEpoch => offset_for_leader_epoch,
     DescribeConfigs => describe_configs,
     SaslAuthenticate => sasl_authenticate,
+    ConsumerGroupHeartbeat => consumer_group_heartbeat,
 }
 
 impl Request {
@@ -132,7 +133,8 @@ impl Request {
             | Self::InitProducerId(_)
             | Self::OffsetForLeaderEpoch(_)
             | Self::DescribeConfigs(_)
-            | Self::SaslAuthenticate(_) => 0,
+            | Self::SaslAuthenticate(_)
+            | Self::ConsumerGroupHeartbeat(_) => 0,
         }
     }
 
@@ -156,7 +158,8 @@ impl Request {
             | Self::InitProducerId(_)
             | Self::OffsetForLeaderEpoch(_)
             | Self::DescribeConfigs(_)
-            | Self::SaslAuthenticate(_) => i16::MAX,
+            | Self::SaslAuthenticate(_)
+            | Self::ConsumerGroupHeartbeat(_) => i16::MAX,
         }
     }
 }
@@ -181,6 +184,7 @@ impl Response {
             Self::InitProducerId(response) => response.throttle,
             Self::OffsetForLeaderEpoch(response) => response.throttle,
             Self::DescribeConfigs(response) => response.throttle,
+            Self::ConsumerGroupHeartbeat(response) => response.throttle,
             Self::SaslHandshake(_) | Self::SaslAuthenticate(_) => Duration::ZERO,
         }
     }
@@ -214,7 +218,8 @@ impl Response {
             | Self::InitProducerId(_)
             | Self::OffsetForLeaderEpoch(_)
             | Self::DescribeConfigs(_)
-            | Self::SaslAuthenticate(_) => false,
+            | Self::SaslAuthenticate(_)
+            | Self::ConsumerGroupHeartbeat(_) => false,
         }
     }
 }

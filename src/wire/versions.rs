@@ -67,7 +67,7 @@ pub const fn ours(api: ApiKey) -> VersionRange {
         ApiKey::FindCoordinator => (3, 6),
         ApiKey::Heartbeat | ApiKey::OffsetForLeaderEpoch => (3, 4),
         ApiKey::LeaveGroup | ApiKey::SyncGroup | ApiKey::InitProducerId => (3, 5),
-        ApiKey::SaslHandshake => (1, 1),
+        ApiKey::SaslHandshake | ApiKey::ConsumerGroupHeartbeat => (1, 1),
         ApiKey::ApiVersions => (0, 4),
         ApiKey::CreateTopics => (5, 7),
         ApiKey::DescribeConfigs => (1, 4),
@@ -96,7 +96,8 @@ pub const fn is_required(api: ApiKey) -> bool {
         | ApiKey::InitProducerId
         | ApiKey::OffsetForLeaderEpoch
         | ApiKey::DescribeConfigs
-        | ApiKey::SaslAuthenticate => false,
+        | ApiKey::SaslAuthenticate
+        | ApiKey::ConsumerGroupHeartbeat => false,
     }
 }
 

@@ -70,6 +70,7 @@ pub(crate) fn request(api: ApiKey) -> Request {
             token: Bytes::from_static(b"token"),
         }
         .into(),
+        ApiKey::ConsumerGroupHeartbeat => crate::member::request().into(),
     }
 }
 
@@ -280,6 +281,7 @@ fn left_by_the_broker_side(api: ApiKey, version: i16, mut body: Bytes) -> Result
         OffsetForLeaderEpoch OffsetForLeaderEpochRequest,
         DescribeConfigs DescribeConfigsRequest,
         SaslAuthenticate SaslAuthenticateRequest,
+        ConsumerGroupHeartbeat ConsumerGroupHeartbeatRequest,
     };
     refused.map_or(Ok(body.remaining()), |error| Err(error.to_string()))
 }

@@ -13,6 +13,7 @@ mod frames;
 mod golden;
 mod hostile;
 mod mechanisms;
+mod member;
 mod rig;
 mod samples;
 mod securing;

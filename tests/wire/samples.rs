@@ -13,6 +13,8 @@ use kafka_protocol::protocol::{Encodable, StrBytes};
 use nearside::wire::{ApiKey, ours};
 use uuid::Uuid;
 
+use crate::member;
+
 /// The id of the sample topic.
 pub(crate) const TOPIC_ID: Uuid = Uuid::from_u128(0x6f72_6465_7273);
 /// The throttle of the samples, in milliseconds.
@@ -51,6 +53,7 @@ pub(crate) fn body(api: ApiKey, version: i16, throttle_ms: i32) -> Bytes {
         ApiKey::OffsetForLeaderEpoch => encode(&offset_for_leader_epoch(throttle_ms), version),
         ApiKey::DescribeConfigs => encode(&describe_configs(version, throttle_ms), version),
         ApiKey::SaslAuthenticate => encode(&sasl_authenticate(), version),
+        ApiKey::ConsumerGroupHeartbeat => encode(&member::response(throttle_ms), version),
     }
 }
 

@@ -201,7 +201,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (0_usize..18).prop_map(Step::Request),
+        6 => (0..ApiKey::ALL.len()).prop_map(Step::Request),
         6 => Just(Step::Answer),
         1 => Just(Step::Malformed),
         1 => (0_u64..2_000).prop_map(Step::Lose),

@@ -85,6 +85,7 @@ pub fn all() -> Vec<Target> {
         "decode_offset_for_leader_epoch" OffsetForLeaderEpoch,
         "decode_describe_configs" DescribeConfigs,
         "decode_sasl_authenticate" SaslAuthenticate,
+        "decode_consumer_group_heartbeat" ConsumerGroupHeartbeat,
     };
     let codecs = codecs! {
         "codec_gzip" 1 700_000,

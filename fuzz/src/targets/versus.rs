@@ -67,6 +67,9 @@ fn rewritten(api: ApiKey, version: i16, body: Bytes) -> Option<Bytes> {
         ApiKey::OffsetForLeaderEpoch => both::<wire::OffsetForLeaderEpochResponse>(version, body),
         ApiKey::DescribeConfigs => both::<wire::DescribeConfigsResponse>(version, body),
         ApiKey::SaslAuthenticate => both::<wire::SaslAuthenticateResponse>(version, body),
+        ApiKey::ConsumerGroupHeartbeat => {
+            both::<wire::ConsumerGroupHeartbeatResponse>(version, body)
+        }
     }
 }
 

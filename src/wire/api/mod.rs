@@ -18,6 +18,7 @@ use crate::wire::cursor::{Cursor, Flaw, HOST_MAX, Oddities, Read, TOPIC_MAX};
 use crate::wire::error::{DecodeError, EncodeError};
 
 pub mod api_versions;
+pub mod consumer_group_heartbeat;
 pub mod create_topics;
 pub mod describe_configs;
 pub mod fetch;

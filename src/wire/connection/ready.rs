@@ -130,7 +130,8 @@ impl Connection {
             | ApiKey::CreateTopics
             | ApiKey::InitProducerId
             | ApiKey::OffsetForLeaderEpoch
-            | ApiKey::DescribeConfigs => {}
+            | ApiKey::DescribeConfigs
+            | ApiKey::ConsumerGroupHeartbeat => {}
         }
     }
 

@@ -110,7 +110,8 @@ impl Connection {
             | Request::InitProducerId(_)
             | Request::OffsetForLeaderEpoch(_)
             | Request::DescribeConfigs(_)
-            | Request::SaslAuthenticate(_) => self.settings.request_timeout,
+            | Request::SaslAuthenticate(_)
+            | Request::ConsumerGroupHeartbeat(_) => self.settings.request_timeout,
         }
     }
 

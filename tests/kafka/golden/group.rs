@@ -6,8 +6,10 @@ use bytes::Bytes;
 use libtest_mimic::Failed;
 use nearside::cli::kafka::Cluster;
 use nearside::ids::{Generation, GroupId, LeaderEpoch, MemberId, Offset, PartitionIndex};
+use nearside::wire::api::consumer_group_heartbeat::Standing;
 use nearside::wire::api::{
-    heartbeat, join_group, leave_group, offset_commit, offset_fetch, sync_group,
+    consumer_group_heartbeat, heartbeat, join_group, leave_group, offset_commit, offset_fetch,
+    sync_group,
 };
 use nearside::wire::{Response, ours};
 
@@ -30,7 +32,37 @@ pub(super) fn capture(cluster: &mut Cluster, recorder: &mut Recorder) -> Outcome
         };
         life.live()?;
     }
-    Ok(())
+    heartbeats(cluster, recorder)
+}
+
+/// A member whose coordinator assigns (KIP-848), from join to leave.
+fn heartbeats(cluster: &mut Cluster, recorder: &mut Recorder) -> Outcome {
+    let group = "golden-assigned";
+    coordinator(cluster, group)?;
+    let mut socket = Socket::to(cluster, cluster.coordinator(group)?)?;
+    let mut beat = consumer_group_heartbeat::Request {
+        group: group.into(),
+        member: "golden-member".into(),
+        standing: Standing::Join,
+        instance: None,
+        rack: Some("a".into()),
+        rebalance_timeout: Some(Duration::from_secs(10)),
+        topics: Some(vec!["golden".into()]),
+        pattern: None,
+        assignor: None,
+        owned: Some(Vec::new()),
+    };
+    let mut keep = |case: &str, beat: &consumer_group_heartbeat::Request| {
+        recorder.keep_all(&mut socket, case, &beat.clone().into())
+    };
+    keep("joined", &beat)?;
+    beat.standing = Standing::Stay(Generation(7));
+    (beat.rack, beat.rebalance_timeout) = (None, None);
+    (beat.topics, beat.owned) = (None, None);
+    keep("another-epoch", &beat)?;
+    beat.standing = Standing::Leave;
+    keep("left", &beat)?;
+    keep("unknown-member", &beat)
 }
 
 struct Life<'a> {
