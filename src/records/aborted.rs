@@ -35,7 +35,7 @@ impl Marker {
     /// The marker of a control batch; `None` if compaction emptied it.
     pub(super) fn of(view: &BatchView) -> Result<Option<Self>, BatchError> {
         let open = view.inflate(MARKER_BYTES_MAX)?;
-        let Some(record) = open.records().next() else {
+        let Some(record) = open.records().first() else {
             return Ok(None);
         };
         let key = record?.key.unwrap_or_default();

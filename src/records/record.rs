@@ -151,6 +151,14 @@ impl<'a> Records<'a> {
         }
     }
 
+    /// The first record, be it before the first one wanted.
+    pub(super) fn first(mut self) -> Option<Result<Record<'a>, BatchError>> {
+        if self.left == 0 {
+            return self.finish().map(Err);
+        }
+        Some(self.read().map_err(|reason| self.fail(reason)))
+    }
+
     /// Key and value lengths below -1 met so far: read as null, and worth counting (E3).
     pub fn odd_nulls(&self) -> u32 {
         self.odd_nulls

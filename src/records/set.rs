@@ -114,7 +114,9 @@ impl BatchSet {
         }
         let batch = self.rest.split_to(front.size);
         let header = self.checked_header(&batch)?;
-        if self.is_behind(&header) {
+        let behind = self.is_behind(&header);
+        // Even there a marker ends its transaction: what follows of its producer is another one's.
+        if behind && !header.control {
             return Ok(None);
         }
         let wanted = self.position.max(header.base_offset);
@@ -125,6 +127,9 @@ impl BatchSet {
             None
         };
         let aborted = self.filter.drops(&header, marker);
+        if behind {
+            return Ok(None);
+        }
         self.position = header.next_offset();
         let emptied = header.count == 0 && !view.is_compressed();
         self.counts.control += u32::from(header.control);

@@ -16,6 +16,15 @@ enum Step {
     Compact,
 }
 
+/// How much a broker sends at once.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    /// Batches wholly before the offset that was asked for, which come along.
+    early: usize,
+    /// Batches from that offset on, at most.
+    batches_max: usize,
+}
+
 /// A log as its leader knows it: batches, aborted transactions, last stable offset.
 #[derive(Default)]
 struct Log {
@@ -98,19 +107,25 @@ impl Log {
         }
     }
 
-    /// Answers a fetch at `offset` with at most `batches_max` batches, as a broker does.
-    fn fetch(&self, offset: i64, batches_max: usize) -> (Bytes, Vec<AbortedTransaction>) {
+    /// Answers a fetch at `offset` as a broker does.
+    fn fetch(&self, offset: i64, answer: Answer) -> (Bytes, Vec<AbortedTransaction>) {
         let last = |batch: &Forge| batch.base + i64::from(batch.last_delta);
-        let behind = self.batches.iter().skip_while(|batch| last(batch) < offset);
-        let sent: Vec<_> = behind.take(batches_max).collect();
+        let before = self.batches.iter().take_while(|batch| last(batch) < offset);
+        let skipped = before.count().saturating_sub(answer.early);
+        let sent: Vec<_> = self
+            .batches
+            .iter()
+            .skip(skipped)
+            .take(answer.early.saturating_add(answer.batches_max))
+            .collect();
+        let lower = sent.first().map_or(offset, |batch| offset.min(batch.base));
         let upper = sent.last().map_or(offset, |batch| last(batch) + 1);
         let bytes = sent
             .iter()
             .flat_map(|batch| batch.bytes())
             .collect::<Vec<_>>();
-        let overlaps = |entry: &&(AbortedTransaction, i64)| {
-            entry.1 >= offset && entry.0.first_offset.0 < upper
-        };
+        let overlaps =
+            |entry: &&(AbortedTransaction, i64)| entry.1 >= lower && entry.0.first_offset.0 < upper;
         // Latest first: order must not matter.
         let aborted = self
             .aborted
@@ -122,12 +137,12 @@ impl Log {
         (bytes.into(), aborted)
     }
 
-    /// Reads from `offset` to the last stable offset, `batches_max` batches a fetch.
-    fn read(&self, offset: i64, batches_max: usize) -> Vec<i64> {
+    /// Reads from `offset` to the last stable offset.
+    fn read(&self, offset: i64, answer: Answer) -> Vec<i64> {
         let mut position = offset;
         let mut delivered = Vec::new();
         while position < self.stable {
-            let (bytes, aborted) = self.fetch(position, batches_max);
+            let (bytes, aborted) = self.fetch(position, answer);
             let settings = ReadSettings::default();
             let read = drain(BatchSet::read_committed(
                 bytes,
@@ -152,12 +167,9 @@ impl Log {
                 .copied()
                 .filter(|o| *o >= start)
                 .collect();
-            for batches_max in [1, 2, usize::MAX] {
-                assert_eq!(
-                    self.read(start, batches_max),
-                    expected,
-                    "{start}, {batches_max}"
-                );
+            for (early, batches_max) in [(0, 1), (0, 2), (0, usize::MAX), (1, 1), (3, 2)] {
+                let answer = Answer { early, batches_max };
+                assert_eq!(self.read(start, answer), expected, "{start}, {answer:?}");
             }
         }
     }
@@ -257,6 +269,30 @@ fn an_empty_aborted_transaction_does_not_use_up_the_entry_of_another() {
     let log = Log::play(&steps);
     assert_eq!(log.expected, [4]);
     log.check();
+}
+
+/// wire.md A34
+#[test]
+fn a_marker_before_the_fetch_offset_ends_its_transaction_all_the_same() {
+    let transaction = |commit| {
+        [
+            Step::Transactional {
+                producer: 1,
+                records: 2,
+            },
+            Step::End {
+                producer: 1,
+                commit,
+            },
+        ]
+    };
+    let log = Log::play(&[transaction(false), transaction(true)].concat());
+    assert_eq!(log.expected, [3, 4]);
+    let answer = Answer {
+        early: 2,
+        batches_max: 2,
+    };
+    assert_eq!(log.read(3, answer), [3, 4]);
 }
 
 /// wire.md A35

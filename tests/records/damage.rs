@@ -200,6 +200,20 @@ fn a_control_record_needs_a_key_with_version_and_type() {
 }
 
 #[test]
+fn a_damaged_marker_before_the_fetch_offset_never_moves_the_position_back() {
+    let mut marker = Forge::at(3).full(0, 0, Some(&[0, 0, 0, 0]), Some(&[0; 6]), &[0]);
+    marker.attributes = CONTROL;
+    marker.body[0] = 0;
+    let read = drain(open(join(&[&marker, &Forge::filled(4, 9)]), 8));
+    assert!(matches!(
+        read.error,
+        Some(BatchError::Corrupt { at, reason: Corruption::RecordLength })
+            if at.base == Offset(3) && at.next.is_none()
+    ));
+    assert_eq!(read.position, 8);
+}
+
+#[test]
 fn data_that_does_not_decode_names_its_codec() {
     let codecs = [
         Compression::Gzip,
