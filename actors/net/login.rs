@@ -5,10 +5,11 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 
+use super::token_file::TokenFile;
 use super::tokens::{TokenProvider, Tokens};
 use crate::actors::clock::Clock;
 use crate::actors::spawn;
-use crate::config::Config;
+use crate::config::{Config, Security};
 use crate::error::{Error, ErrorKind};
 use crate::wire::sasl::{
     Bearer, Credentials, Derivation, Exchange, Mechanism, Nonce, SaltedPassword,
@@ -33,7 +34,7 @@ impl Login {
     ///
     /// # Errors
     ///
-    /// OAUTHBEARER without a provider of tokens.
+    /// OAUTHBEARER without a source of tokens, or with two.
     pub(crate) fn of(
         config: &Config,
         provider: Option<Arc<dyn TokenProvider>>,
@@ -43,14 +44,12 @@ impl Login {
         let Some(mechanism) = security.mechanism.filter(|_| security.protocol.sasl()) else {
             return Ok(None);
         };
-        let source = match (mechanism, provider) {
-            (Mechanism::OAuthBearer, Some(provider)) => {
+        let source = match mechanism {
+            Mechanism::OAuthBearer => {
+                let provider = one_provider(security, provider)?;
                 Source::Tokens(Tokens::new(provider, security, clock))
             }
-            (Mechanism::OAuthBearer, None) => {
-                return Err(Error::new(ErrorKind::Config, NO_PROVIDER));
-            }
-            (Mechanism::Plain | Mechanism::ScramSha256 | Mechanism::ScramSha512, _) => {
+            Mechanism::Plain | Mechanism::ScramSha256 | Mechanism::ScramSha512 => {
                 Source::Password(Credentials::Password {
                     username: security.username.clone().unwrap_or_default(),
                     password: security.password.clone().unwrap_or_default(),
@@ -102,6 +101,19 @@ impl Login {
     }
 }
 
+/// Where tokens come from: a file, or the program.
+fn one_provider(
+    security: &Security,
+    given: Option<Arc<dyn TokenProvider>>,
+) -> Result<Arc<dyn TokenProvider>, Error> {
+    match (&security.token_file, given) {
+        (Some(file), None) => Ok(Arc::new(TokenFile::new(file.path()))),
+        (None, Some(provider)) => Ok(provider),
+        (Some(_), Some(_)) => Err(Error::new(ErrorKind::Config, TWO_PROVIDERS)),
+        (None, None) => Err(Error::new(ErrorKind::Config, NO_PROVIDER)),
+    }
+}
+
 /// Hashes on a thread that may block, and hands the result to `done` on this one (S4).
 pub(crate) fn derive<F>(derivation: Derivation, done: F)
 where
@@ -117,8 +129,12 @@ where
     }));
 }
 
-const NO_PROVIDER: &str = "`sasl.mechanism` OAUTHBEARER needs a token provider; give the fleet one \
-                           by `FleetBuilder::tokens`, or use another mechanism";
+const NO_PROVIDER: &str = "`sasl.mechanism` OAUTHBEARER needs a source of tokens; \
+                           `sasl.oauthbearer.token.endpoint.url=file:/run/secrets/token` names a \
+                           file with one, and a program can give the fleet a provider by \
+                           `FleetBuilder::tokens`";
+const TWO_PROVIDERS: &str = "`sasl.oauthbearer.token.endpoint.url` names a file with a token, and \
+                             `FleetBuilder::tokens` gives others; leave one out";
 /// Passwords hashed at a time in this process: a fleet that dials every broker at once leaves cores
 /// to the handlers.
 static DERIVING: Semaphore = Semaphore::const_new(4);

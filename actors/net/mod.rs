@@ -5,6 +5,7 @@ mod login;
 mod port;
 mod socket;
 mod tls;
+mod token_file;
 mod tokens;
 mod transport;
 

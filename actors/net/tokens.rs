@@ -140,8 +140,12 @@ impl Tokens {
     async fn renew(&self) {
         match self.ask().await {
             Ok(fresh) => {
-                *self.held.lock().await = Some(fresh);
-                self.renewed.send_modify(|count| *count += 1);
+                let bearer = fresh.bearer.clone();
+                let former = self.held.lock().await.replace(fresh);
+                // The same token once more opens no session that lasts longer.
+                if former.is_none_or(|former| former.bearer != bearer) {
+                    self.renewed.send_modify(|count| *count += 1);
+                }
             }
             Err(error) => {
                 tracing::warn!(%error, "the last token serves until it ends");

@@ -149,7 +149,8 @@ pub(super) const FOREIGN: &[(&str, &str)] = &[
     ("ssl.truststore.password", STORE),
     (
         "sasl.login.callback.handler.class",
-        "give the fleet a token provider (`FleetBuilder::tokens`)",
+        "leave it out; tokens come from a file (`sasl.oauthbearer.token.endpoint.url`) or a \
+         provider (`FleetBuilder::tokens`)",
     ),
     (
         "buffer.memory",

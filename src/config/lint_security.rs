@@ -10,6 +10,7 @@ pub(super) const CHECKS: &[Check] = &[
     sasl_is_spoken_if_it_is_set_up,
     tls_is_spoken_if_it_is_set_up,
     a_password_is_given,
+    a_token_is_for_its_mechanism,
     plain_needs_tls,
     trust_comes_from_one_place,
     a_key_comes_with_its_chain,
@@ -39,6 +40,7 @@ fn sasl_is_spoken_if_it_is_set_up(config: &Config) -> Option<Finding> {
         (security.mechanism.is_some(), "sasl.mechanism"),
         (security.username.is_some(), "sasl.username"),
         (security.password.is_some(), "sasl.password"),
+        (security.token_file.is_some(), TOKEN_FILE),
     ];
     let key = first_given(&given).filter(|_| !security.protocol.sasl())?;
     let works = if security.protocol.tls() {
@@ -84,6 +86,18 @@ fn a_password_is_given(config: &Config) -> Option<Finding> {
     error(true, key, || {
         format!(
             "`{key}` is required with `sasl.mechanism` {}",
+            mechanism(config)
+        )
+    })
+}
+
+fn a_token_is_for_its_mechanism(config: &Config) -> Option<Finding> {
+    let security = &config.security;
+    let used = security.mechanism? == Mechanism::OAuthBearer || !security.protocol.sasl();
+    error(security.token_file.is_some() && !used, TOKEN_FILE, || {
+        format!(
+            "`{TOKEN_FILE}` is set, but `sasl.mechanism` is {}, which does not use it; \
+             `sasl.mechanism=OAUTHBEARER` works",
             mechanism(config)
         )
     })
@@ -190,3 +204,5 @@ fn protocol(config: &Config) -> String {
 fn mechanism(config: &Config) -> String {
     config.show("sasl.mechanism").unwrap_or_default()
 }
+
+const TOKEN_FILE: &str = "sasl.oauthbearer.token.endpoint.url";

@@ -46,7 +46,7 @@ pub use lint::{Finding, Severity};
 pub use producing::{InFlight, Produce};
 pub use property::Share;
 pub use routes::{Cooldown, Routing};
-pub use security::{NameCheck, Pem, Protocol, Seconds, Security, TlsVersion};
+pub use security::{NameCheck, Pem, Protocol, Seconds, Security, TlsVersion, TokenFile};
 
 /// Everything that can be set. The default is that of the specification; fields may be set directly
 /// or through [`set`](Self::set) under their property names.

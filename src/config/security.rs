@@ -1,5 +1,6 @@
 //! Properties of TLS and SASL (wire.md 11, 12, 15).
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::property::{Property, Share};
@@ -110,6 +111,36 @@ impl Property for Pem {
     }
 }
 
+/// A file with an access token, named by a URL as in the Java client (KIP-768).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TokenFile(String);
+
+impl TokenFile {
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        Path::new(&self.0)
+    }
+}
+
+impl Property for TokenFile {
+    fn accepts() -> String {
+        "`file:` and the whole path of a file with a token, such as `file:/run/secrets/token`, \
+         without `%`; HTTP is not spoken: have something else write the token to a file"
+            .into()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let rest = text.strip_prefix("file:")?;
+        let path = rest.strip_prefix("//").unwrap_or(rest);
+        let whole = path.starts_with('/') && !path.contains('%');
+        whole.then(|| Self(path.to_owned()))
+    }
+
+    fn show(&self) -> String {
+        format!("file:{}", self.0)
+    }
+}
+
 /// Whole seconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Seconds(pub u32);
@@ -165,6 +196,8 @@ section! {
         "sasl.username" username: Option<String> = None;
         /// What proves it.
         "sasl.password" password: Option<Secret> = None;
+        /// File with an access token, for OAUTHBEARER; read again for every renewal.
+        "sasl.oauthbearer.token.endpoint.url" token_file: Option<TokenFile> = None;
         /// Part of a token's life after which it is renewed.
         "sasl.login.refresh.window.factor" refresh_factor: Share = Share(0.8);
         /// Largest random part of its life that is added to that.
@@ -181,5 +214,29 @@ section! {
         "wire.scram.iterations.max" iterations_max: u32 = 1_000_000;
         /// Whether PLAIN may be spoken without TLS, readable for anybody on the way.
         "wire.sasl.plain.allow.cleartext" plain_in_clear: bool = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_file_is_named_by_the_urls_that_java_takes() {
+        for url in ["file:/run/token", "file:///run/token"] {
+            let file = TokenFile::parse(url).unwrap();
+            assert_eq!(file.path(), Path::new("/run/token"));
+            assert_eq!(file.show(), "file:/run/token");
+        }
+        let others = [
+            "/run/token",
+            "file:token",
+            "file://host/token",
+            "file:/a%20b",
+            "https://x/",
+        ];
+        for url in others {
+            assert_eq!(TokenFile::parse(url), None, "{url}");
+        }
     }
 }

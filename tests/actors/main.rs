@@ -10,6 +10,7 @@
     reason = "the clock is paused and the test's own"
 )]
 
+mod bearing;
 mod budget;
 mod committing;
 mod cut;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what is missing fails the test")]
 
 mod bad_input;
+mod bearing;
 mod ending;
 mod pipes;
 mod replaying;

@@ -136,6 +136,30 @@ fn sasl_needs_a_mechanism_and_what_proves_it() {
 }
 
 #[test]
+fn a_token_file_is_for_tokens() {
+    let file = ("sasl.oauthbearer.token.endpoint.url", "file:/run/token");
+    let name = [("sasl.username", "bob"), ("sasl.password", "hunter2")];
+    let with = |protocol, mechanism| {
+        let spoken = [
+            ("security.protocol", protocol),
+            ("sasl.mechanism", mechanism),
+        ];
+        Config::from_pairs([file].into_iter().chain(spoken).chain(name)).unwrap()
+    };
+    assert_eq!(with("SASL_SSL", "OAUTHBEARER").lint(), []);
+    let [found] = &with("SASL_SSL", "PLAIN").lint()[..] else {
+        panic!("one finding");
+    };
+    assert!(
+        found
+            .message
+            .contains("`sasl.mechanism=OAUTHBEARER` works"),
+        "{found}"
+    );
+    assert!(finding(&[file]).contains("`security.protocol` is PLAINTEXT, which does not use it"));
+}
+
+#[test]
 fn what_is_set_up_and_not_spoken_is_an_error() {
     the_advice_works(&[("ssl.truststore.location", "/ca.pem")]);
     let sasl = finding(&[("sasl.password", "hunter2")]);

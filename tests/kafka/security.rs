@@ -49,6 +49,7 @@ fn everybody() -> Verdict {
     passwords_are_proven_within_tls(&cluster, &keys)?;
     certificates_open_the_door(&cluster, &keys)?;
     refused::all_are_told_why_and_wait(&cluster, &keys)?;
+    a_file_may_hold_the_token(&cluster)?;
     tokens_outlive_their_sessions(&cluster)
 }
 
@@ -72,6 +73,23 @@ fn certificates_open_the_door(cluster: &Cluster, keys: &Keys) -> Verdict {
     let properties = with_certificate(&trust, Some(&keys.client));
     let consumed = consume(&bootstrap, "by-certificate", &properties);
     all_is_read_and_committed(cluster, "by-certificate", &consumed)
+}
+
+fn a_file_may_hold_the_token(cluster: &Cluster) -> Verdict {
+    let file = std::env::temp_dir().join(format!("nearside-token-{}", std::process::id()));
+    std::fs::write(&file, unsigned())?;
+    let properties = [
+        "security.protocol=SASL_PLAINTEXT".to_owned(),
+        "sasl.mechanism=OAUTHBEARER".to_owned(),
+        format!(
+            "sasl.oauthbearer.token.endpoint.url=file:{}",
+            file.display()
+        ),
+    ];
+    let bootstrap = cluster.secured_bootstrap(Listener::SaslPlaintext);
+    let consumed = consume(&bootstrap, "by-token-file", &properties);
+    std::fs::remove_file(&file)?;
+    all_is_read_and_committed(cluster, "by-token-file", &consumed)
 }
 
 /// Sessions end after five seconds, the records after fifteen.
@@ -168,17 +186,20 @@ pub(crate) fn with_certificate(trust: &str, shown: Option<&(String, String)>) ->
     properties
 }
 
+fn unsigned() -> String {
+    let encode = |text: &str| BASE64_URL_SAFE_NO_PAD.encode(text);
+    let head = encode(r#"{"alg":"none"}"#);
+    let claims = encode(r#"{"sub":"bob","iat":1700000000,"exp":4102444800}"#);
+    format!("{head}.{claims}.")
+}
+
 /// Tokens that nobody signed, for listeners that ask for no signature.
 #[derive(Debug)]
 struct Unsigned;
 
 impl TokenProvider for Unsigned {
     fn token(&self) -> BoxFuture<Result<AccessToken, String>> {
-        let encode = |text: &str| BASE64_URL_SAFE_NO_PAD.encode(text);
-        let head = encode(r#"{"alg":"none"}"#);
-        let claims = encode(r#"{"sub":"bob","iat":1700000000,"exp":4102444800}"#);
-        let token = Secret::new(format!("{head}.{claims}."));
-        let token = AccessToken::new(token, Duration::from_secs(3_600));
+        let token = AccessToken::new(Secret::new(unsigned()), Duration::from_secs(3_600));
         Box::pin(async move { token.map_err(|error| error.to_string()) })
     }
 }

@@ -5,6 +5,7 @@
 //! [`Derivation`], the host runs it on a thread that may block, and hands the result to
 //! [`Exchange::derived`]; if the connection has moved on by then, it drops it.
 
+mod jwt;
 mod oauth;
 mod plain;
 mod renewal;
@@ -23,6 +24,7 @@ use self::scram::Scram;
 use super::connection::SaslStep;
 use crate::secret::Secret;
 
+pub use self::jwt::token_end;
 pub use self::oauth::{Bearer, BearerError};
 pub use self::renewal::Renewal;
 pub(crate) use self::scram::Hash;
