@@ -167,6 +167,10 @@ impl CoordinatorActor {
 
     fn news(&mut self, news: &ClusterNews) {
         self.snapshot = Arc::clone(&news.snapshot);
+        if news.rebootstrap {
+            self.move_port(None);
+            self.owed.push_back(group::Input::CoordinatorLost);
+        }
         self.feed_resolver(resolve::Input::MetadataChanged);
         let topics = self.subscribed_topics();
         if self.started {

@@ -52,6 +52,8 @@ pub(crate) struct MetadataActor {
 pub(crate) struct ClusterNews {
     /// The cluster as it is now.
     pub(crate) snapshot: Arc<Snapshot>,
+    /// Whether every connection ends because the bootstrap names are asked anew (KIP-899).
+    pub(crate) rebootstrap: bool,
 }
 
 /// What the metadata actor is made of.
@@ -102,7 +104,10 @@ impl MetadataActor {
         if let Need::Listen(listener) = need {
             let snapshot = Arc::clone(self.machine.snapshot());
             let mut outbox = Outbox::new(listener);
-            outbox.post(ClusterNews { snapshot });
+            outbox.post(ClusterNews {
+                snapshot,
+                rebootstrap: false,
+            });
             self.listeners.push(outbox);
         } else if let Need::Probing(broker, need) = need {
             self.share_probes(broker, need);

@@ -152,12 +152,15 @@ impl MetadataActor {
         }
         let diffs: Arc<[Diff]> = std::mem::take(&mut self.diffs).into();
         let snapshot = Arc::clone(self.machine.snapshot());
+        let anew = |diff: &Diff| matches!(diff, Diff::RebootstrapStarted { .. });
+        let rebootstrap = diffs.iter().any(anew);
         let (for_threads, shared) = (Arc::clone(&snapshot), Arc::clone(&diffs));
         self.threads()
             .post_all(|| Lot::Diffs(Arc::clone(&for_threads), Arc::clone(&shared)));
         for listener in &mut self.listeners {
             listener.post(ClusterNews {
                 snapshot: Arc::clone(&snapshot),
+                rebootstrap,
             });
         }
     }
