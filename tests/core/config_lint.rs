@@ -151,9 +151,7 @@ fn a_token_file_is_for_tokens() {
         panic!("one finding");
     };
     assert!(
-        found
-            .message
-            .contains("`sasl.mechanism=OAUTHBEARER` works"),
+        found.message.contains("`sasl.mechanism=OAUTHBEARER` works"),
         "{found}"
     );
     assert!(finding(&[file]).contains("`security.protocol` is PLAINTEXT, which does not use it"));

@@ -38,6 +38,10 @@ pub(super) struct Pending {
 }
 
 /// Who waits for an answer.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all of the few in flight are a caller's"
+)]
 #[derive(Debug)]
 pub(super) enum Reply {
     /// The setup of the connection itself.
