@@ -20,6 +20,7 @@ mod failing;
 mod handling;
 mod hostile;
 mod offsets;
+mod outlasting;
 mod pki;
 mod reading;
 mod rebootstrapping;
