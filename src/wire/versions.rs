@@ -192,10 +192,10 @@ mod tests {
         VersionTable::new(&rows)
     }
 
-    fn produce_with(topic_id: Option<crate::ids::TopicId>) -> Request {
-        let partition = produce::Partition {
+    fn produce_with(topic_ids: &[Option<crate::ids::TopicId>]) -> Request {
+        let partition = |topic_id: &Option<_>| produce::Partition {
             topic: "orders".into(),
-            topic_id,
+            topic_id: *topic_id,
             partition: 0.into(),
             records: bytes::Bytes::new(),
         };
@@ -204,7 +204,7 @@ mod tests {
             transactions_v2: false,
             acks: produce::Acks::All,
             timeout: std::time::Duration::from_secs(30),
-            partitions: vec![partition],
+            partitions: topic_ids.iter().map(partition).collect(),
         })
     }
 
@@ -220,9 +220,10 @@ mod tests {
         assert_eq!(table.highest(ApiKey::OffsetCommit), Some(9));
         assert_eq!(table.highest(ApiKey::OffsetFetch), Some(9));
         assert_eq!(table.highest(ApiKey::InitProducerId), Some(5));
-        assert_eq!(table.pick(&produce_with(None)), Ok(12));
-        let id = crate::ids::TopicId(uuid::Uuid::from_u128(7));
-        assert_eq!(table.pick(&produce_with(Some(id))), Ok(13));
+        let id = Some(crate::ids::TopicId(uuid::Uuid::from_u128(7)));
+        assert_eq!(table.pick(&produce_with(&[id, None, id])), Ok(12));
+        assert_eq!(table.pick(&produce_with(&[None])), Ok(12));
+        assert_eq!(table.pick(&produce_with(&[id, id])), Ok(13));
     }
 
     #[test]

@@ -175,6 +175,13 @@ fn a_throttle_of_24_days_is_cut_at_a_minute() {
             .iter()
             .any(|event| matches!(event, Event::ThrottleCut { .. }))
     );
+    rig.request(1, request(ApiKey::Metadata));
+    rig.advance_ms(59_999);
+    assert!(rig.asks.is_empty());
+    rig.advance_ms(1);
+    let ask = rig.ask();
+    rig.answer_sample(&ask);
+    assert_eq!(rig.ends().last(), Some(&(1, Ok(()))));
 }
 
 #[test]
@@ -253,6 +260,46 @@ fn draining_ends_after_2_seconds_with_unknown_outcomes() {
     let (outcome, failure) = end.unwrap_err();
     assert_eq!(outcome, Outcome::NotWritten);
     assert_eq!(failure.to_string(), "connection is closed: shutting down");
+}
+
+/// wire.md A9
+#[test]
+fn each_request_goes_at_the_highest_version_that_both_sides_and_its_content_know() {
+    let mut response = samples::api_versions(4);
+    let offered = [
+        (ApiKey::OffsetCommit, 2, 10),
+        (ApiKey::OffsetFetch, 1, 10),
+        (ApiKey::InitProducerId, 0, 6),
+        (ApiKey::Produce, 0, 13),
+    ];
+    for (api, min, max) in offered {
+        let row = response.api_keys.iter_mut();
+        let row = row.into_iter().find(|row| row.api_key == api.code());
+        let row = row.expect("in the sample");
+        (row.min_version, row.max_version) = (min, max);
+    }
+    let nearside::wire::Request::Produce(by_id) = request(ApiKey::Produce) else {
+        panic!("another API")
+    };
+    let mut mixed = by_id.clone();
+    mixed.partitions.extend(by_id.partitions.clone());
+    mixed.partitions[1].topic_id = None;
+    let mut rig = Rig::new(Class::Control, Settings::default());
+    let requests = [
+        request(ApiKey::OffsetCommit),
+        request(ApiKey::OffsetFetch),
+        request(ApiKey::InitProducerId),
+        mixed.into(),
+        by_id.into(),
+    ];
+    (0..)
+        .zip(requests)
+        .for_each(|(token, request)| rig.request(token, request));
+    rig.dial();
+    let ask = rig.ask();
+    rig.answer(&ask, &samples::encode(&response, 4));
+    let versions: Vec<_> = rig.asks.iter().map(|ask| ask.version).collect();
+    assert_eq!(versions, [9, 9, 5, 12, 13]);
 }
 
 /// wire.md A10

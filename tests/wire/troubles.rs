@@ -146,11 +146,31 @@ fn a_request_that_met_a_dying_connection_is_retried_once() {
     assert!(rig.completions.is_empty());
     rig.advance_ms(60);
     rig.set_up();
+    assert_eq!(rig.connection.failures(), 0, "it counts as no attempt");
     let again = rig.ask();
     assert_eq!(again.body, ask.body);
     rig.lose(again.socket, again.start);
     let refused = Err((Outcome::NotWritten, RequestFailure::Disconnected));
     assert_eq!(rig.ends(), [(1, refused)]);
+}
+
+/// wire.md A14
+#[test]
+fn an_idle_connection_that_dies_under_a_request_costs_it_nothing_but_a_dial() {
+    let mut rig = Rig::proven(Class::Control);
+    rig.advance_ms(100_000);
+    rig.request(1, request(ApiKey::Metadata));
+    let asked_at = rig.now;
+    let ask = rig.ask();
+    rig.lose(ask.socket, ask.start);
+    assert_eq!(rig.connection.failures(), 0, "no attempt counts");
+    rig.advance(rig.wait());
+    assert!(rig.now.since(asked_at) <= Duration::from_millis(60));
+    rig.set_up();
+    let again = rig.ask();
+    assert_ne!(again.socket, ask.socket);
+    rig.answer_sample(&again);
+    assert_eq!(rig.ends(), [(1, Ok(()))]);
 }
 
 #[test]
