@@ -52,6 +52,8 @@ section! {
         "wire.batch.inflated.max.bytes" inflated_max: Option<u64> = None;
         /// What is done with a batch that neither its replica nor the leader can serve whole.
         "wire.batch.policy" batch_policy: BatchPolicy = BatchPolicy::Halt;
+        /// Part of the memory budget kept for producing.
+        "wire.budget.produce.share" produce_share: Share = Share(0.25);
         /// Part of the memory budget kept for decompression.
         "wire.budget.inflate.share" inflate_share: Share = Share(0.25);
         /// How long one address of several may take to connect.

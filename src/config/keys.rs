@@ -110,11 +110,6 @@ pub(super) const UNBUILT: &[Unbuilt] = &[
         &["true"],
         "a fleet that outlives a fatal error",
     ),
-    unbuilt(
-        "wire.budget.produce.share",
-        &["0.25"],
-        "a budget kept for producing",
-    ),
     unbuilt("stall.ladder", &["warn"], "the stall ladder"),
     unbuilt("admin.bind", &["127.0.0.1:9790"], ADMIN),
     secret("admin.token", ADMIN),

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Config, Handling, Share};
+use super::shares::share_of;
+use super::{Config, Handling};
 use crate::assign::Assignor;
 use crate::offsets::resolve::Reset;
 use crate::records::BatchPolicy;
@@ -73,7 +74,8 @@ const CHECKS: &[Check] = &[
     raw_dead_letters_have_a_topic,
     frames_hold_an_answer,
     delivery_covers_a_request,
-    a_share_leaves_room_to_fetch,
+    the_shares_leave_room_to_fetch,
+    there_is_room_to_inflate,
 ];
 
 /// runtime.md 16 (1).
@@ -347,12 +349,30 @@ fn delivery_covers_a_request(config: &Config) -> Option<Finding> {
     )
 }
 
-fn a_share_leaves_room_to_fetch(config: &Config) -> Option<Finding> {
-    let share = config.wire.inflate_share.0;
-    error(share > 0.9, "wire.budget.inflate.share", || {
+/// wire.md 4.2.
+fn the_shares_leave_room_to_fetch(config: &Config) -> Option<Finding> {
+    let (inflate, produce) = (config.wire.inflate_share.0, config.wire.produce_share.0);
+    let (key, value, other) = if inflate >= produce {
+        ("wire.budget.inflate.share", inflate, produce)
+    } else {
+        ("wire.budget.produce.share", produce, inflate)
+    };
+    error(inflate + produce > 0.9, key, || {
         format!(
-            "`wire.budget.inflate.share` is {share}, which leaves less than a tenth of \
-             `memory.budget.bytes` to fetch; `wire.budget.inflate.share=0.25` works",
+            "`{key}` is {value}, which with {other} for the other share leaves less than a tenth \
+             of `memory.budget.bytes` to fetch; `{key}=0.25` works",
+        )
+    })
+}
+
+/// wire.md 8.4.
+fn there_is_room_to_inflate(config: &Config) -> Option<Finding> {
+    let share = share_of(config.fetch.budget, config.wire.inflate_share);
+    error(share == 0, "wire.budget.inflate.share", || {
+        format!(
+            "`wire.budget.inflate.share` is {}, so that no compressed batch could be read; \
+             `wire.budget.inflate.share=0.25` works",
+            config.wire.inflate_share.0,
         )
     })
 }
@@ -362,18 +382,6 @@ fn revoke_rest(config: &Config) -> Duration {
     config
         .revoke_budget()
         .saturating_sub(config.lifecycle.drain)
-}
-
-/// A share of the budget in whole bytes.
-pub(super) fn share_of(budget: u64, share: Share) -> u64 {
-    // Parts per million keep this in integers; no share needs to be finer.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a share is from 0 to 1"
-    )]
-    let millionths = (share.0 * 1e6) as u64;
-    budget / 1_000_000 * millionths + budget % 1_000_000 * millionths / 1_000_000
 }
 
 fn ms(duration: Duration) -> u128 {

@@ -31,6 +31,7 @@ mod routes;
 mod section;
 mod security;
 mod settings;
+mod shares;
 
 use std::collections::BTreeSet;
 

@@ -7,7 +7,6 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::connection::{ClusterChange, HintEndpoints, Recovery};
-use super::lint::share_of;
 use super::{Acks, AssignmentRack, Compression, Config};
 use crate::backoff::Backoff;
 use crate::budget::Budget;
@@ -86,21 +85,6 @@ impl Config {
             other: size(self.wire.frame_max),
             fetch: size(self.connection.answer_max),
         }
-    }
-
-    /// Largest batch after inflation, in bytes: what was set, else 64 MiB or the inflation share of
-    /// the memory budget if that is smaller.
-    pub fn inflated_bytes_max(&self) -> usize {
-        let share = share_of(self.fetch.budget, self.wire.inflate_share);
-        let cap = self.wire.inflated_max.unwrap_or(INFLATED_MAX).min(share);
-        usize::try_from(cap).unwrap_or(usize::MAX)
-    }
-
-    /// Fetched bytes that may be held at a time: the memory budget without the inflation share.
-    fn fetched_bytes_max(&self) -> usize {
-        let inflation = share_of(self.fetch.budget, self.wire.inflate_share);
-        let bytes = self.fetch.budget.saturating_sub(inflation);
-        usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
     /// How record sets are read.
@@ -307,6 +291,7 @@ impl Config {
             linger: produce.linger,
             batch_bytes: size(produce.batch_bytes),
             request_bytes: size(produce.request_bytes),
+            buffer_bytes: self.producing_bytes(),
             compression,
             compression_level,
             request_timeout: self.connection.request,
@@ -366,8 +351,6 @@ fn small(count: u32) -> u8 {
     u8::try_from(count).unwrap_or(u8::MAX)
 }
 
-/// Largest inflated batch where nothing is set.
-const INFLATED_MAX: u64 = 64 * 1_024 * 1_024;
 /// Unstarted records per partition, whatever their size.
 const QUEUE_RECORDS_MAX: usize = 65_536;
 /// Time a rebalance listener has within a revoke.
@@ -387,7 +370,7 @@ mod tests {
         assert_eq!(
             config.broker_settings(),
             routing::broker::Settings {
-                budget: Budget::new(192 << 20),
+                budget: Budget::new(128 << 20),
                 ..routing::broker::Settings::default()
             }
         );

@@ -38,7 +38,8 @@ pub struct Settings {
     pub batch_bytes: usize,
     /// Largest request, and so the largest record (`max.request.size`; default 1 048 576).
     pub request_bytes: usize,
-    /// Bytes of records held at most, the produce share of the budget (default 32 MiB).
+    /// Bytes of records held at most, the produce share of the memory budget
+    /// (`wire.budget.produce.share`; default 64 MiB).
     pub buffer_bytes: usize,
     /// Codec of batches (`compression.type`; default none).
     pub compression: Compression,
@@ -65,7 +66,7 @@ impl Default for Settings {
             linger: Duration::from_millis(5),
             batch_bytes: 65_536,
             request_bytes: 1_048_576,
-            buffer_bytes: 32 << 20,
+            buffer_bytes: 64 << 20,
             compression: Compression::None,
             compression_level: None,
             request_timeout: Duration::from_secs(30),

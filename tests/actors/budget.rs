@@ -57,7 +57,7 @@ fn a_hundred_large_partitions_and_slow_handlers_stay_within_a_small_budget_and_a
         })
         .await;
         let limit = fleet.report().budget.limit;
-        assert_eq!(limit, 12 * LARGE, "a quarter is kept for inflation");
+        assert_eq!(limit, 8 * LARGE, "half is kept for inflation and producing");
         assert!(
             highest > limit / 2,
             "the budget was never needed: {highest}"

@@ -60,7 +60,9 @@ fn every_contradiction_is_told_with_a_value_that_works() {
         &[("wire.batch.policy", "dead_letter_raw")],
         &[("receive.message.max.bytes", "17825791")],
         &[("delivery.timeout.ms", "30004")],
-        &[("wire.budget.inflate.share", "0.95")],
+        &[("wire.budget.inflate.share", "0.7")],
+        &[("wire.budget.produce.share", "0.7")],
+        &[("wire.budget.inflate.share", "0")],
     ];
     for pairs in cases {
         the_advice_works(pairs);
