@@ -44,7 +44,8 @@ pub enum BatchError {
         /// The batch's base offset.
         base: Offset,
     },
-    /// The codec found no memory to work in. The batch is not to blame: try again.
+    /// There was no memory to inflate the batch in, or none left in the budget. The batch is not to
+    /// blame: try again.
     NoMemory {
         /// First offset that was not delivered.
         offset: Offset,
@@ -123,7 +124,10 @@ pub enum PoisonReason {
 pub enum InflateError {
     /// The budget had no room: keep the batch compressed and try again later. Nothing stays
     /// charged.
-    NoRoom,
+    NoRoom {
+        /// Bytes it would have held with the growth that was refused.
+        bytes: usize,
+    },
     /// The batch itself is at fault.
     Batch(BatchError),
 }
@@ -264,7 +268,7 @@ impl fmt::Display for PoisonReason {
 impl fmt::Display for InflateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoRoom => f.write_str("no room in the inflation budget"),
+            Self::NoRoom { .. } => f.write_str("no room in the inflation budget"),
             Self::Batch(error) => error.fmt(f),
         }
     }

@@ -190,7 +190,7 @@ impl BatchView {
             .map_err(|error| match error {
                 InflateError::Batch(error) => error,
                 // `Uncharged` refuses nothing.
-                InflateError::NoRoom => self.poison(PoisonReason::Inflated { limit }),
+                InflateError::NoRoom { .. } => self.poison(PoisonReason::Inflated { limit }),
             })
     }
 
@@ -233,7 +233,7 @@ impl BatchView {
 
     fn unopened(&self, why: Unopened, limit: usize) -> InflateError {
         match why {
-            Unopened::Codec(codec::Fault::NoRoom) => InflateError::NoRoom,
+            Unopened::Codec(codec::Fault::NoRoom { bytes }) => InflateError::NoRoom { bytes },
             Unopened::Codec(codec::Fault::NoMemory) => {
                 let offset = self.first_wanted;
                 BatchError::NoMemory { offset }.into()

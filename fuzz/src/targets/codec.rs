@@ -26,6 +26,11 @@ impl Charge for Meter {
         CHARGED.with(|charged| charged.set(charged.get() + bytes));
         true
     }
+
+    fn shrink(&mut self, bytes: usize) {
+        self.0 -= bytes;
+        CHARGED.with(|charged| charged.set(charged.get() - bytes));
+    }
 }
 
 impl Drop for Meter {

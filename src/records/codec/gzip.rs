@@ -7,13 +7,19 @@ use flate2::write::GzEncoder;
 
 use super::{Fault, Sink};
 
-/// Output is asked for in steps of this many bytes, so that a bomb is met early.
-const STEP_BYTES: usize = 64 * 1024;
+/// Output is asked for in steps of at most this many bytes, so that a bomb is met early.
+const STEP_BYTES_MAX: usize = 64 * 1024;
+/// Smallest step worth a call.
+const STEP_BYTES_MIN: usize = 256;
+/// What text comes to, roughly: the first step of a small batch.
+const RATIO_GUESS: usize = 4;
 
 pub(super) fn inflate(input: &[u8], sink: &mut Sink<'_>) -> Result<(), Fault> {
     let mut decoder = MultiGzDecoder::new(input);
+    let likely = input.len().saturating_mul(RATIO_GUESS);
+    let step_max = likely.clamp(STEP_BYTES_MIN, STEP_BYTES_MAX);
     loop {
-        let step = sink.left().min(STEP_BYTES);
+        let step = sink.left().min(step_max);
         if step == 0 {
             let more = decoder.read(&mut [0]).map_err(|_| Fault::Corrupt)?;
             return if more == 0 { Ok(()) } else { Err(Fault::Limit) };

@@ -78,6 +78,9 @@ impl fmt::Display for Compression {
 pub trait Charge: Send + 'static {
     /// Asks for `bytes` more; false refuses, and inflating stops without an effect.
     fn grow(&mut self, bytes: usize) -> bool;
+
+    /// Gives back `bytes` of what was granted: the output turned out smaller than its buffer.
+    fn shrink(&mut self, bytes: usize);
 }
 
 /// A charge that grants everything: the cap alone bounds the output.
@@ -88,6 +91,8 @@ impl Charge for Uncharged {
     fn grow(&mut self, _bytes: usize) -> bool {
         true
     }
+
+    fn shrink(&mut self, _bytes: usize) {}
 }
 
 /// Why a body was not inflated.
@@ -97,8 +102,8 @@ pub(super) enum Fault {
     Corrupt,
     /// The output would exceed the cap.
     Limit,
-    /// The charge was refused.
-    NoRoom,
+    /// The charge was refused when the output was to hold so many bytes.
+    NoRoom { bytes: usize },
     /// The codec found no memory to work in; the next time it may.
     NoMemory,
 }
@@ -122,6 +127,7 @@ pub(super) fn inflate(
         Compression::Lz4 => lz4::inflate(input, &mut sink)?,
         Compression::Zstd => zstd::inflate(input, &mut sink)?,
     }
+    sink.trim();
     Ok(sink.buffer)
 }
 
@@ -153,10 +159,20 @@ impl Sink<'_> {
         }
         let target = capacity.saturating_mul(2).clamp(needed, self.limit);
         if !self.charge.grow(target - capacity) {
-            return Err(Fault::NoRoom);
+            return Err(Fault::NoRoom { bytes: target });
         }
         self.buffer.reserve_exact(target - self.buffer.len());
         Ok(())
+    }
+
+    /// Frees the end of the buffer that was not needed, if it is worth the copy that may cost.
+    fn trim(&mut self) {
+        let (before, needed) = (self.buffer.capacity(), self.buffer.len());
+        if before - needed > needed / 4 {
+            self.buffer.shrink_to_fit();
+            self.charge
+                .shrink(before.saturating_sub(self.buffer.capacity()));
+        }
     }
 
     /// Bytes that still fit under the cap.
