@@ -11,7 +11,7 @@ use tracing::Level;
 
 use super::clock::unix_ms;
 use super::status::{PartitionStatus, Told};
-use crate::budget::Budget;
+use crate::budget::{Budget, Inflation};
 use crate::cluster::Endpoint;
 use crate::error::{Error, ErrorKind};
 use crate::fleet::{
@@ -34,8 +34,8 @@ pub(crate) struct Telemetry {
     /// Attempts by outcome, records handled, commits.
     pub(crate) counts: Counts,
     events: EventLog,
-    /// What the links share; set when they are made.
-    budget: OnceLock<Budget>,
+    /// What the links and the partitions share; set when they are made.
+    budgets: OnceLock<(Budget, Inflation)>,
     state: Mutex<State>,
 }
 
@@ -74,6 +74,7 @@ pub(crate) struct Counts {
     pub(crate) commits_refused: AtomicU64,
     pub(crate) rebalances: AtomicU64,
     pub(crate) restarts: AtomicU64,
+    pub(crate) inflated_bytes: AtomicU64,
     pub(crate) mismatched: AtomicU64,
 }
 
@@ -87,7 +88,7 @@ impl Telemetry {
             hints: AtomicU64::new(0),
             counts: Counts::default(),
             events: EventLog::new(),
-            budget: OnceLock::new(),
+            budgets: OnceLock::new(),
             state: Mutex::default(),
         })
     }
@@ -115,32 +116,55 @@ impl Telemetry {
             let raised = state.diagnostics.iter().chain(&state.tls_refusal);
             (state.member.clone(), raised.cloned().collect())
         };
+        let (budget, inflation) = self.budgets();
         FleetReport {
             version: env!("CARGO_PKG_VERSION"),
             member,
             partitions,
             fetched: fetched.collect(),
-            budget: self.budget(),
+            budget,
+            inflation,
             diagnostics,
             totals: self.counts.totals(),
         }
     }
 
-    /// The links of the fleet share this budget.
-    pub(crate) fn set_budget(&self, budget: &Budget) {
-        #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
-        let limit = budget.limit() as f64;
-        metrics::gauge!("nearside_budget_bytes", "state" => "limit").set(limit);
+    /// The links of the fleet share this budget, its partitions this share for inflation.
+    pub(crate) fn set_budgets(&self, budget: &Budget, inflation: &Inflation) {
         // Set once, by the wiring of the fleet.
-        drop(self.budget.set(budget.clone()));
+        drop(self.budgets.set((budget.clone(), inflation.clone())));
+        let (fetching, inflating) = self.budgets();
+        budget_gauge("limit", fetching.limit);
+        budget_gauge("inflate_limit", inflating.limit);
     }
 
-    fn budget(&self) -> BudgetReport {
-        let budget = self.budget.get();
-        budget.map_or_else(BudgetReport::default, |budget| BudgetReport {
-            limit: budget.limit(),
-            charged: budget.charged(),
-        })
+    /// Publishes what the budgets hold at this moment.
+    pub(crate) fn note_budgets(&self) {
+        let (fetching, inflating) = self.budgets();
+        budget_gauge("charged", fetching.charged);
+        budget_gauge("inflated", inflating.charged);
+    }
+
+    /// Batches were inflated, unless it is nothing.
+    pub(crate) fn note_inflated(&self, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        bump(&self.counts.inflated_bytes, bytes);
+        metrics::counter!("nearside_wire_inflated_bytes_total").increment(bytes);
+    }
+
+    /// What fetching and inflation hold.
+    fn budgets(&self) -> (BudgetReport, BudgetReport) {
+        let Some((budget, inflation)) = self.budgets.get() else {
+            return Default::default();
+        };
+        let report = |limit, charged| BudgetReport { limit, charged };
+        (
+            report(budget.limit(), budget.charged()),
+            report(inflation.limit(), inflation.charged()),
+        )
     }
 
     /// A partition is no longer assigned.
@@ -394,8 +418,15 @@ impl Counts {
             commits_refused: read(&self.commits_refused),
             rebalances: read(&self.rebalances),
             restarts: read(&self.restarts),
+            inflated_bytes: read(&self.inflated_bytes),
         }
     }
+}
+
+fn budget_gauge(state: &'static str, bytes: usize) {
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+    let bytes = bytes as f64;
+    metrics::gauge!("nearside_budget_bytes", "state" => state).set(bytes);
 }
 
 /// Adds to a counter nobody orders anything by.

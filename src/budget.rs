@@ -1,16 +1,23 @@
 //! The byte budget: how much fetched data may be held at a time (wire.md 4.2, runtime.md 11).
+//! What is inflated has a share of its own: [`Inflation`].
 //!
 //! A Fetch takes its permit before it is sent, for as much as it allows the broker to answer. The
 //! answer shrinks the permit to what came, and from then on the bytes hold it: the last of their
 //! slices to be dropped gives it back. So the sum of what is asked for, on its way, queued and in
 //! the hands of handlers stays below the limit, whatever the number of brokers and partitions.
 
-use std::collections::VecDeque;
+mod inflation;
+mod waiting;
+
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+
+use waiting::Waiting;
+
+pub use inflation::{Inflation, InflationCharge, InflationSeat};
 
 /// The right to hold bytes, shared by all who fetch. Clones share one pool.
 ///
@@ -23,14 +30,7 @@ struct Pool {
     limit: usize,
     charged: AtomicUsize,
     seats: AtomicUsize,
-    /// Whoever waits; counted besides, so that giving back costs no lock while nobody does.
-    waiting: Mutex<VecDeque<Waiter>>,
-    waiters: AtomicUsize,
-}
-
-struct Waiter {
-    want: usize,
-    wake: Box<dyn FnOnce() + Send>,
+    waiting: Waiting,
 }
 
 /// A place among those who share the budget; dropping it leaves more for the others.
@@ -55,8 +55,7 @@ impl Budget {
             limit,
             charged: AtomicUsize::new(0),
             seats: AtomicUsize::new(0),
-            waiting: Mutex::default(),
-            waiters: AtomicUsize::new(0),
+            waiting: Waiting::default(),
         }))
     }
 
@@ -84,8 +83,7 @@ impl Budget {
     /// Grants up to `want` bytes, at most an equal part of the limit for every seat; nothing if
     /// less than a quarter of that is free, or if others wait already.
     pub fn take(&self, want: usize) -> Option<Permit> {
-        let queued = self.0.waiters.load(Ordering::SeqCst) > 0;
-        if queued {
+        if self.0.waiting.anybody() {
             None
         } else {
             self.take_in_turn(want)
@@ -117,14 +115,10 @@ impl Budget {
     /// Calls `wake` once, from any thread, when a refused [`take`](Self::take) of `want` bytes is
     /// worth repeating; at once if it is already.
     pub fn when_free(&self, want: usize, wake: impl FnOnce() + Send + 'static) {
-        let waiter = Waiter {
-            want,
-            wake: Box::new(wake),
-        };
-        let mut queue = self.0.queue();
-        queue.push_back(waiter);
-        self.0.waiters.store(queue.len(), Ordering::SeqCst);
-        drop(queue);
+        self.0.waiting.join(want, || {
+            wake();
+            true
+        });
         self.0.wake();
     }
 
@@ -198,30 +192,13 @@ impl Pool {
         }
     }
 
-    /// Wakes those for whom it is worth trying, in the order in which they came: else who wants
-    /// little would overtake who wants much for ever. More may be woken than can be served; waking
-    /// fewer would leave one asleep if another does not want any more.
+    /// Wakes those for whom it is worth trying. More may be woken than can be served; waking fewer
+    /// would leave one asleep if another does not want any more.
     fn wake(&self) {
-        if self.waiters.load(Ordering::SeqCst) == 0 {
-            return;
-        }
-        let mut queue = self.queue();
-        let charged = self.charged.load(Ordering::SeqCst);
-        let free = self.limit.saturating_sub(charged);
-        let part = self.part();
-        let least = |waiter: &Waiter| self.worthwhile(waiter.want.min(part));
-        let served = queue.iter().take_while(|waiter| least(waiter) <= free);
-        let count = served.count();
-        let ready: Vec<Waiter> = queue.drain(..count).collect();
-        self.waiters.store(queue.len(), Ordering::SeqCst);
-        drop(queue);
-        for waiter in ready {
-            (waiter.wake)();
-        }
-    }
-
-    fn queue(&self) -> MutexGuard<'_, VecDeque<Waiter>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        let _all_want_it = self.waiting.wake(|want| {
+            let charged = self.charged.load(Ordering::SeqCst);
+            self.worthwhile(want.min(self.part())) <= self.limit.saturating_sub(charged)
+        });
     }
 }
 

@@ -36,7 +36,7 @@ impl BrokerLink {
             Ok(_) | Err(_) => broker::Input::Failed { ticket },
         };
         self.feed(input);
-        self.note_budget();
+        self.telemetry.note_budgets();
     }
 
     fn carry_out(&mut self, output: broker::Output) {
@@ -108,13 +108,6 @@ impl BrokerLink {
             // A link that is gone wants no bytes.
             drop(wakes.send(BudgetWake(class)));
         });
-    }
-
-    /// What the byte budget holds, as the latest Fetch left it.
-    fn note_budget(&self) {
-        #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
-        let charged = self.budget.charged() as f64;
-        metrics::gauge!("nearside_budget_bytes", "state" => "charged").set(charged);
     }
 
     fn note_breaker(&self, breaker: routing::Breaker) {

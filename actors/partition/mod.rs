@@ -30,7 +30,7 @@ pub(crate) use messages::{
 pub(crate) use supervisor::{Crew, PartitionSupervisor};
 pub(crate) use thread::{Thread, ThreadParts};
 
-use self::open::Opening;
+use self::open::{Opening, Reading};
 use super::handler::HostRequest;
 use super::status::PartitionStatus;
 use super::supervise::{DeathWatch, Watched, guarded, on_purpose};
@@ -47,6 +47,7 @@ pub(crate) struct PartitionActor {
     ticket: Incarnation,
     cell: Cell,
     route: Route,
+    reading: Reading,
     opening: Opening,
     thread: Rc<Thread>,
     status: Arc<PartitionStatus>,
@@ -78,12 +79,18 @@ impl PartitionActor {
     pub(crate) fn new(parts: Parts) -> Self {
         let route = Route::new(Arc::clone(&parts.thread.routing));
         let tracer = parts.thread.trace.as_ref().map(ThreadTrace::tracer);
+        let reading = Reading {
+            settings: parts.thread.reading,
+            read_committed: parts.thread.read_committed,
+            seat: parts.thread.inflation.seat(),
+        };
         Self {
             assignment: parts.cell.assignment(),
             partition: parts.partition,
             ticket: parts.ticket,
             cell: parts.cell,
             route,
+            reading,
             opening: Opening::default(),
             thread: parts.thread,
             status: parts.status,
@@ -225,6 +232,7 @@ impl PartitionActor {
             }
             Told::Opened(opened) => {
                 let ticket = opened.ticket();
+                self.thread.telemetry.note_inflated(opened.inflated_bytes());
                 if let Err(error) = self.opening.opened(opened) {
                     self.judge_elsewhere(ticket, &error);
                 }
@@ -233,6 +241,7 @@ impl PartitionActor {
             }
             Told::Revoke => {
                 self.draining = true;
+                self.opening.halt();
                 self.drive(Some(routing::Input::Pause), ctx);
             }
             Told::Unreadable { error, rewinds } => {

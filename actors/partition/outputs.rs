@@ -71,13 +71,14 @@ impl PartitionActor {
 
     /// Indexes the records of a row, tells the route how far they reach, and passes them on.
     fn deliver(&mut self, delivery: &Delivery, ctx: &mut Context<Self>) {
-        let reading = self.thread.reading;
-        let room = open::room_at_once(
+        let (partition_bytes, bytes_max) = (
             self.thread.routing.partition_bytes,
-            reading.inflated_bytes_max,
-        )
-        .saturating_sub(self.opening.inflated_bytes());
-        let index = open::index(delivery, self.thread.read_committed, reading, room);
+            self.reading.settings.inflated_bytes_max,
+        );
+        let room = open::room_at_once(partition_bytes, bytes_max)
+            .saturating_sub(self.opening.inflated_bytes());
+        let index = open::index(delivery, &self.reading, room);
+        self.thread.telemetry.note_inflated(index.inflated_bytes());
         self.damage = index.damage;
         self.owed.push_back(routing::Input::Indexed(index.indexed));
         for (from, to) in index.gaps {
@@ -96,13 +97,13 @@ impl PartitionActor {
         if self.draining || !self.room {
             return;
         }
-        let bytes_max = self.thread.reading.inflated_bytes_max;
+        let bytes_max = self.reading.settings.inflated_bytes_max;
         let Some(job) = self.opening.next_job(bytes_max) else {
             return;
         };
-        let me = ctx.address();
+        let (me, seat, clock) = (ctx.address(), self.reading.seat.clone(), self.thread.clock);
         crate::actors::spawn::local("inflate", async move {
-            if let Some(opened) = open::elsewhere(job, open::Job::run, || me.connected()).await {
+            if let Some(opened) = open::elsewhere(job, seat, open::Job::run, clock).await {
                 // A partition that has ended meanwhile needs no batch.
                 me.send(Told::Opened(opened)).await.ok();
             }

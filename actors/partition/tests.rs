@@ -14,6 +14,7 @@ use crate::actors::placement::Placement;
 use crate::actors::status::PartitionStatus;
 use crate::actors::supervise::DeathWatch;
 use crate::actors::telemetry::Telemetry;
+use crate::budget::Inflation;
 use crate::cluster::Snapshot;
 use crate::ids::{AssignmentEpoch, Generation, Offset, TopicPartition};
 use crate::records::{BatchError, BatchPolicy, Corruption, Place, ReadSettings};
@@ -59,6 +60,7 @@ impl Desk {
             reading: ReadSettings::default(),
             policy,
             read_committed: true,
+            inflation: Inflation::unlimited(),
             directory: Arc::new(Directory::new(Placement::single())),
             trace: None,
         };

@@ -16,6 +16,7 @@ use crate::actors::mailbox::{Outbox, Posted};
 use crate::actors::metadata::Need;
 use crate::actors::telemetry::Telemetry;
 use crate::actors::trace::{RouteTrace, ThreadTrace};
+use crate::budget::Inflation;
 use crate::cluster::Target;
 use crate::ids::{BrokerId, Moment, TopicPartition};
 use crate::records::{BatchPolicy, ReadSettings};
@@ -33,6 +34,8 @@ pub(crate) struct Thread {
     pub(crate) reading: ReadSettings,
     pub(crate) policy: BatchPolicy,
     pub(crate) read_committed: bool,
+    /// Shared by all threads.
+    pub(crate) inflation: Inflation,
     /// What is known of the brokers. Written by the partition supervisor.
     pub(crate) brokers: RefCell<Brokers>,
     /// Deadlines of the routes. Turned by the partition supervisor.
@@ -68,6 +71,7 @@ pub(crate) struct ThreadParts {
     pub(crate) reading: ReadSettings,
     pub(crate) policy: BatchPolicy,
     pub(crate) read_committed: bool,
+    pub(crate) inflation: Inflation,
     pub(crate) directory: Arc<Directory>,
     pub(crate) trace: Option<Arc<RouteTrace>>,
 }
@@ -84,6 +88,7 @@ impl Thread {
             reading: parts.reading,
             policy: parts.policy,
             read_committed: parts.read_committed,
+            inflation: parts.inflation,
             brokers: RefCell::new(Brokers::new()),
             wheel: RefCell::new(Wheel::new(now)),
             someone_waits: Cell::new(false),

@@ -24,6 +24,7 @@ use crate::actors::partition::{Crew, Lot, PartitionSupervisor, ThreadParts};
 use crate::actors::placement::Placement;
 use crate::actors::telemetry::Telemetry;
 use crate::actors::trace::RouteTrace;
+use crate::budget::Inflation;
 use crate::cluster::{self, Interest, Metadata, Snapshot};
 use crate::config::Config;
 use crate::error::{Error, ErrorKind};
@@ -76,6 +77,7 @@ struct Wiring {
     subscriptions: Vec<Subscription>,
     links: Arc<Links>,
     pools: Pools,
+    inflation: Inflation,
     telemetry: Arc<Telemetry>,
     trace: Option<Arc<RouteTrace>>,
     commands: (UnboundedSender<Command>, UnboundedReceiver<Command>),
@@ -101,7 +103,8 @@ impl Wiring {
             probe_per_second: 0.0,
             ..config.broker_settings()
         });
-        telemetry.set_budget(&settings.budget);
+        let inflation = Inflation::new(config.inflation_bytes(), settings.budget.clone());
+        telemetry.set_budgets(&settings.budget, &inflation);
         let links = Arc::new(Links {
             directory: Arc::new(Directory::new(placement)),
             net: Net::new(&config, blueprint.transport, blueprint.tokens)?,
@@ -129,6 +132,7 @@ impl Wiring {
             subscriptions: blueprint.subscriptions,
             links,
             pools: Pools::new(blueprint.pool),
+            inflation,
             telemetry,
             commands: blueprint.commands,
             link_deaths,
@@ -149,6 +153,7 @@ impl Wiring {
                     reading: self.config.read_settings(),
                     policy: self.config.wire.batch_policy,
                     read_committed: self.config.reads_committed(),
+                    inflation: self.inflation.clone(),
                     directory: Arc::clone(&self.links.directory),
                     trace: self.trace.clone(),
                 },

@@ -19,18 +19,22 @@ pub struct FleetReport {
     pub fetched: Vec<FetchedBytes>,
     /// Fetched bytes asked for, on their way, queued or in hand.
     pub budget: BudgetReport,
+    /// Inflated bytes that are queued or in hand. A batch opened although the share was used up
+    /// (runtime.md B4) counts as fetched bytes.
+    pub inflation: BudgetReport,
     /// What is wrong with the set-up as a whole, by name.
     pub diagnostics: Vec<DiagnosticReport>,
     /// Totals since the start.
     pub totals: Totals,
 }
 
-/// The part of `memory.budget.bytes` that fetching may use (wire.md 4.2).
+/// A part of `memory.budget.bytes` (wire.md 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct BudgetReport {
     /// Bytes that may be held at a time.
     pub limit: usize,
-    /// Bytes held; above the limit by one answer at most.
+    /// Bytes held. Fetched ones may be above the limit: by one answer, and by what was inflated
+    /// beyond the share for that.
     pub charged: usize,
 }
 
@@ -108,6 +112,8 @@ pub struct Totals {
     pub rebalances: u64,
     /// Actors started again after a crash.
     pub restarts: u64,
+    /// Bytes that batches came to when inflated.
+    pub inflated_bytes: u64,
 }
 
 /// How a broker's rack relates to `client.rack`.

@@ -3,10 +3,11 @@
 use bytes::Bytes;
 use crc_fast::CrcAlgorithm;
 
+use crate::budget::InflationSeat;
 use crate::ids::Offset;
 
 use super::aborted::{AbortedFilter, AbortedTransaction, Marker};
-use super::error::{BatchError, Corruption, Place, PoisonReason};
+use super::error::{BatchError, Corruption, InflateError, Place, PoisonReason};
 use super::header::{BatchHeader, HEADER_BYTES, RawHeader};
 use super::legacy;
 use super::view::BatchView;
@@ -61,6 +62,7 @@ pub struct BatchSet {
     asked: Offset,
     position: Offset,
     settings: ReadSettings,
+    seat: Option<InflationSeat>,
     filter: AbortedFilter,
     last_offset: Option<Offset>,
     received: usize,
@@ -90,11 +92,20 @@ impl BatchSet {
             asked,
             position: asked,
             settings,
+            seat: None,
             filter: AbortedFilter::new(aborted),
             last_offset: None,
             counts: ReadCounts::default(),
             done: false,
         }
+    }
+
+    /// Charges what is inflated while the set is walked. Without room the set ends early, with
+    /// [`BatchError::NoMemory`].
+    #[must_use]
+    pub fn charged_to(mut self, seat: &InflationSeat) -> Self {
+        self.seat = Some(seat.clone());
+        self
     }
 
     /// Where the next fetch reads on: behind everything walked so far.
@@ -160,13 +171,28 @@ impl BatchSet {
             self.position = view.next_offset();
             return Ok(Some(view));
         }
-        let view = BatchView::legacy(messages, header, wanted, checks)?
-            .inflate(self.settings.inflated_bytes_max)?;
+        let view = self.placed(&BatchView::legacy(messages, header, wanted, checks)?)?;
         if self.is_behind(view.header()) {
             return Ok(None);
         }
         self.position = view.next_offset();
         Ok(Some(view))
+    }
+
+    /// Inflates a message to learn how far it reaches.
+    fn placed(&self, view: &BatchView) -> Result<BatchView, BatchError> {
+        let limit = self.settings.inflated_bytes_max;
+        let Some(seat) = &self.seat else {
+            return view.inflate(limit);
+        };
+        let charge = seat.charge_next();
+        view.inflate_charged(limit, charge)
+            .map_err(|error| match error {
+                InflateError::Batch(error) => error,
+                InflateError::NoRoom { .. } => BatchError::NoMemory {
+                    offset: self.position,
+                },
+            })
     }
 
     /// Notes a batch that is sound; true if it lies wholly before the position (B8).

@@ -19,6 +19,7 @@ mod diagnosing;
 mod failing;
 mod handling;
 mod hostile;
+mod inflating;
 mod offsets;
 mod outlasting;
 mod pki;

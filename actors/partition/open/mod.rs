@@ -1,14 +1,19 @@
 //! From the bytes of a row to batches a handler can read: checked, indexed, inflated, in order.
 
+mod job;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
+use tokio::sync::watch;
+
+pub(crate) use job::{Job, Opened, elsewhere};
+
+use crate::budget::InflationSeat;
 use crate::ids::{LeaderEpoch, Offset};
 use crate::records::{
-    AbortedTransaction, BatchError, BatchSet, BatchView, PoisonReason, ReadSettings,
+    AbortedTransaction, BatchError, BatchSet, BatchView, InflateError, PoisonReason, ReadSettings,
 };
 use crate::routing::{Delivery, Indexed};
 
@@ -28,25 +33,31 @@ pub(crate) struct Index {
     pub(crate) damage: Option<BatchError>,
 }
 
+impl Index {
+    /// Bytes that the batches inflated here came to.
+    pub(crate) fn inflated_bytes(&self) -> usize {
+        self.views.iter().map(inflated_bytes).sum()
+    }
+}
+
+/// How rows are read.
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
+    pub(crate) settings: ReadSettings,
+    pub(crate) read_committed: bool,
+    /// What inflated bytes are charged to.
+    pub(crate) seat: InflationSeat,
+}
+
 /// Walks the records of a delivery once, and inflates the batches that are quickly inflated, to at
 /// most `room` bytes together: a row of small batches may hold far more than it weighs.
-pub(crate) fn index(
-    delivery: &Delivery,
-    read_committed: bool,
-    settings: ReadSettings,
-    mut room: usize,
-) -> Index {
+pub(crate) fn index(delivery: &Delivery, reading: &Reading, mut room: usize) -> Index {
     let start = delivery.stamp.offset;
-    let records = delivery.records.clone();
-    let mut set = if read_committed {
-        BatchSet::read_committed(records, start, aborted(delivery), settings)
-    } else {
-        BatchSet::new(records, start, settings)
-    };
+    let mut set = reading.set(delivery);
     let (mut views, mut gaps, mut failure) = (Vec::new(), Vec::new(), None);
     let mut reached = start;
     for batch in &mut set {
-        match batch.and_then(|view| opened_here(view, settings.inflated_bytes_max, &mut room)) {
+        match batch.and_then(|view| reading.opened_here(view, &mut room)) {
             Ok(view) => {
                 if view.base_offset() > reached {
                     gaps.push((reached, view.base_offset()));
@@ -78,30 +89,44 @@ pub(crate) fn index(
     }
 }
 
-/// A batch as it can be read, unless inflating it takes long or more than `room`. The first that
-/// does not fit uses the room up, so that each byte of it is inflated in vain at most once a row.
-fn opened_here(
-    view: BatchView,
-    bytes_max: usize,
-    room: &mut usize,
-) -> Result<BatchView, BatchError> {
-    if !view.is_compressed() || view.size() > INLINE_BYTES_MAX || *room == 0 {
-        return Ok(view);
+impl Reading {
+    fn set(&self, delivery: &Delivery) -> BatchSet {
+        let (records, start) = (delivery.records.clone(), delivery.stamp.offset);
+        let set = if self.read_committed {
+            BatchSet::read_committed(records, start, aborted(delivery), self.settings)
+        } else {
+            BatchSet::new(records, start, self.settings)
+        };
+        set.charged_to(&self.seat)
     }
-    let limit = bytes_max.min(*room);
-    match view.inflate(limit) {
-        Ok(open) => {
-            *room -= open.held_bytes().min(*room);
-            Ok(open)
+
+    /// A batch as it can be read, unless inflating it takes long, or more than `room`, or more than
+    /// the budget has. The first that does not fit uses the room up, so that each byte of it is
+    /// inflated in vain at most once a row.
+    fn opened_here(&self, view: BatchView, room: &mut usize) -> Result<BatchView, BatchError> {
+        if !view.is_compressed() || view.size() > INLINE_BYTES_MAX || *room == 0 {
+            return Ok(view);
         }
-        Err(BatchError::Poison {
-            reason: PoisonReason::Inflated { .. },
-            ..
-        }) if limit < bytes_max => {
-            *room = 0;
-            Ok(view)
+        let bytes_max = self.settings.inflated_bytes_max;
+        let limit = bytes_max.min(*room);
+        match view.inflate_charged(limit, self.seat.charge()) {
+            Ok(open) => {
+                *room -= open.held_bytes().min(*room);
+                Ok(open)
+            }
+            Err(InflateError::Batch(BatchError::Poison {
+                reason: PoisonReason::Inflated { .. },
+                ..
+            })) if limit < bytes_max => {
+                *room = 0;
+                Ok(view)
+            }
+            Err(InflateError::NoRoom { .. }) => {
+                *room = 0;
+                Ok(view)
+            }
+            Err(InflateError::Batch(error)) => Err(error),
         }
-        Err(error) => Err(error),
     }
 }
 
@@ -117,6 +142,14 @@ fn aborted(delivery: &Delivery) -> impl Iterator<Item = AbortedTransaction> + '_
         first_offset: one.first_offset,
         producer_id: one.producer_id,
     })
+}
+
+/// Bytes that a batch came to when it was inflated; none if it never was.
+fn inflated_bytes(view: &BatchView) -> usize {
+    match view.raw() {
+        None => view.held_bytes(),
+        Some(_) => 0,
+    }
 }
 
 /// Whole batches count even if a broken one follows: the next fetch begins with that one and judges
@@ -163,7 +196,11 @@ pub(crate) struct Opening {
 enum Slot {
     Open(BatchView),
     Packed(BatchView),
-    Elsewhere(u64),
+    Elsewhere {
+        ticket: u64,
+        /// Tells the job that it is given up, by being dropped.
+        _place: watch::Sender<()>,
+    },
 }
 
 impl Slot {
@@ -177,69 +214,10 @@ impl Slot {
 
     fn awaits(&self, ticket: u64) -> bool {
         match self {
-            Self::Elsewhere(awaited) => *awaited == ticket,
+            Self::Elsewhere { ticket: own, .. } => *own == ticket,
             Self::Open(_) | Self::Packed(_) => false,
         }
     }
-}
-
-/// An inflated batch coming back from the compute pool.
-#[derive(Debug)]
-pub(crate) struct Opened {
-    ticket: u64,
-    view: Result<BatchView, BatchError>,
-}
-
-/// A batch to be inflated on the compute pool.
-#[derive(Clone, Debug)]
-pub(crate) struct Job {
-    ticket: u64,
-    view: BatchView,
-    bytes_max: usize,
-}
-
-impl Opened {
-    /// Which batch it is.
-    pub(crate) fn ticket(&self) -> u64 {
-        self.ticket
-    }
-
-    fn found_no_memory(&self) -> bool {
-        matches!(self.view, Err(BatchError::NoMemory { .. }))
-    }
-}
-
-impl Job {
-    /// Inflates the batch. Takes as long as the batch is large; for the compute pool.
-    pub(crate) fn run(self) -> Opened {
-        Opened {
-            ticket: self.ticket,
-            view: self.view.inflate(self.bytes_max),
-        }
-    }
-}
-
-/// Runs `job` on the compute pool, again and again while it finds no memory and is `wanted`. A
-/// codec that panics tells nothing of the batch, so the batch counts as one that does not decode.
-/// `None` if nobody wants it any more, or the runtime is being shut down.
-pub(crate) async fn elsewhere(
-    job: Job,
-    run: impl Fn(Job) -> Opened + Clone + Send + 'static,
-    wanted: impl Fn() -> bool,
-) -> Option<Opened> {
-    while wanted() {
-        let (run, copy) = (run.clone(), job.clone());
-        match tokio::task::spawn_blocking(move || run(copy)).await {
-            Ok(opened) if opened.found_no_memory() => tokio::time::sleep(MEMORY_RETRY).await,
-            Ok(opened) => return Some(opened),
-            Err(failure) if failure.is_panic() => {
-                let (ticket, view) = (job.ticket, Err(job.view.undecodable()));
-                return Some(Opened { ticket, view });
-            }
-            Err(_) => return None,
-        }
-    }
-    None
 }
 
 impl Opening {
@@ -258,23 +236,25 @@ impl Opening {
         let slot = self.waiting.front_mut()?;
         let view = match slot {
             Slot::Packed(view) => view.clone(),
-            Slot::Open(_) | Slot::Elsewhere(_) => return None,
+            Slot::Open(_) | Slot::Elsewhere { .. } => return None,
         };
         self.last_ticket += 1;
-        *slot = Slot::Elsewhere(self.last_ticket);
+        let (ticket, (_place, place)) = (self.last_ticket, watch::channel(()));
+        *slot = Slot::Elsewhere { ticket, _place };
         self.busy = true;
         Some(Job {
-            ticket: self.last_ticket,
+            ticket,
             view,
             bytes_max,
+            place,
         })
     }
 
     /// Inflated bytes that wait for a batch before them.
     pub(crate) fn inflated_bytes(&self) -> usize {
         let held = |slot: &Slot| match slot {
-            Slot::Open(view) if view.raw().is_none() => view.held_bytes(),
-            Slot::Open(_) | Slot::Packed(_) | Slot::Elsewhere(_) => 0,
+            Slot::Open(view) => inflated_bytes(view),
+            Slot::Packed(_) | Slot::Elsewhere { .. } => 0,
         };
         self.waiting.iter().map(held).sum()
     }
@@ -344,5 +324,3 @@ impl Opening {
 const INLINE_BYTES_MAX: usize = 64 * 1024;
 /// What is inflated at once, in multiples of the largest fetch of a partition.
 const AT_ONCE_FACTOR: usize = 4;
-/// When a batch is tried again that found no memory.
-const MEMORY_RETRY: Duration = Duration::from_millis(100);

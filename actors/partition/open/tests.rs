@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use super::job::Ran;
 use super::*;
+use crate::actors::clock::Clock;
+use crate::budget::{Budget, Inflation, InflationCharge};
 use crate::ids::{
     AssignmentEpoch, BrokerId, PositionGeneration, RouteGeneration, TopicIncarnation,
 };
-use crate::records::{BatchWriter, Compression, NewRecord};
+use crate::records::{BatchWriter, Charge, Compression, NewRecord};
 use crate::routing::{Kind, Lane, Role, Stamp};
 use crate::wire::api::fetch::Aborted;
 
@@ -37,7 +41,8 @@ async fn a_batch_whose_inflation_panics_is_judged_as_one_that_does_not_decode() 
     let mut opening = Opening::default();
     opening.push(vec![view(7, 100)]);
     let job = opening.next_job(1 << 20).expect("one job");
-    let opened = elsewhere(job, |_| panic!("a broken codec"), || true).await;
+    let broken = |_, _| panic!("a broken codec");
+    let opened = elsewhere(job, seat(), broken, Clock::start()).await;
     let error = opening.opened(opened.expect("told")).expect_err("no batch");
     assert_eq!(error.label(), "corrupt");
     assert_eq!(error.position(), Offset(7));
@@ -53,25 +58,41 @@ async fn a_batch_that_finds_no_memory_is_tried_again_until_it_does() {
     let tries = Arc::new(AtomicUsize::new(0));
     let run = {
         let tries = Arc::clone(&tries);
-        move |job: Job| {
+        move |job: Job, charge: InflationCharge| {
             let offset = Offset(7);
             match tries.fetch_add(1, Ordering::SeqCst) {
-                0 | 1 => Opened {
+                0 | 1 => Ran::Opened(Opened {
                     ticket: job.ticket,
                     view: Err(BatchError::NoMemory { offset }),
-                },
-                _ => job.run(),
+                }),
+                _ => job.run(charge),
             }
         }
     };
-    let given_up = elsewhere(job.clone(), run.clone(), || {
-        tries.load(Ordering::SeqCst) == 0
-    });
-    assert!(given_up.await.is_none(), "nobody wants it");
-    let opened = elsewhere(job, run, || true).await.expect("told");
+    let opened = elsewhere(job, seat(), run, Clock::start()).await;
     assert_eq!(tries.load(Ordering::SeqCst), 3);
-    opening.opened(opened).expect("readable");
+    opening.opened(opened.expect("told")).expect("readable");
     assert_eq!(opening.ready().len(), 1);
+}
+
+fn seat() -> InflationSeat {
+    Inflation::unlimited().seat()
+}
+
+/// What came of a job for which there is room.
+fn run(job: Job) -> Opened {
+    match job.run(seat().charge_next()) {
+        Ran::Opened(opened) => opened,
+        Ran::NoRoom(bytes) => panic!("no room for {bytes} bytes"),
+    }
+}
+
+fn reading(settings: ReadSettings) -> Reading {
+    Reading {
+        settings,
+        read_committed: false,
+        seat: seat(),
+    }
 }
 
 /// A row of `count` batches of one record each, `size` zeros.
@@ -102,7 +123,7 @@ fn a_row_of_small_batches_that_inflate_to_much_is_opened_bit_by_bit_and_in_order
     let (size, count, room) = (300_000, 20, 1_000_000);
     let delivery = row(count, size);
     assert!(delivery.records.len() < 20_000, "small on the wire");
-    let index = index(&delivery, false, ReadSettings::default(), room);
+    let index = index(&delivery, &reading(ReadSettings::default()), room);
     let mut opening = Opening::default();
     opening.push(index.views);
     let at_once = opening.inflated_bytes();
@@ -119,7 +140,7 @@ fn a_row_of_small_batches_that_inflate_to_much_is_opened_bit_by_bit_and_in_order
         };
         assert!(opening.next_job(1 << 20).is_none(), "one at a time");
         assert_eq!(opening.inflated_bytes(), 0, "nothing piles up behind");
-        opening.opened(job.run()).expect("sound");
+        opening.opened(run(job)).expect("sound");
         jobs += 1;
     }
     assert_eq!(seen, (0..count).map(Offset).collect::<Vec<_>>());
@@ -133,14 +154,14 @@ fn a_batch_beyond_the_cap_is_poison_however_little_room_there_is() {
         inflated_bytes_max: 1_000,
         ..ReadSettings::default()
     };
-    let indexed = |room| index(&row(1, 5_000), false, settings, room);
+    let indexed = |room| index(&row(1, 5_000), &reading(settings), room);
     assert_eq!(indexed(1_000).indexed, Indexed::Poison);
     // Too little room says nothing yet; the compute pool does.
     let mut opening = Opening::default();
     opening.push(indexed(500).views);
     let job = opening.next_job(settings.inflated_bytes_max);
     let error = opening
-        .opened(job.expect("packed").run())
+        .opened(run(job.expect("packed")))
         .expect_err("poison");
     assert_eq!(error.label(), "inflated");
 }
@@ -153,7 +174,7 @@ fn a_job_of_a_position_that_moved_away_still_counts_as_the_one_that_runs() {
     opening.clear();
     opening.push(vec![view(3, 100)]);
     assert!(opening.next_job(1 << 20).is_none());
-    opening.opened(old.run()).expect("dropped");
+    opening.opened(run(old)).expect("dropped");
     assert!(opening.ready().is_empty());
     assert!(opening.next_job(1 << 20).is_some());
 }
@@ -185,4 +206,96 @@ fn a_row_that_finds_no_memory_is_fetched_again_and_is_no_damage() {
         epoch: None,
     };
     assert_eq!(judge(offset, offset, None, none), expected);
+}
+
+/// A share of 1,000 bytes, all of it taken, with a batch open beyond it.
+fn used_up() -> (Inflation, Budget, [InflationCharge; 2]) {
+    let fetching = Budget::new(1 << 20);
+    let inflation = Inflation::new(1_000, fetching.clone());
+    let seat = inflation.seat();
+    let (mut all, mut beyond) = (seat.charge(), seat.charge_next());
+    assert!(all.grow(1_000) && beyond.grow(10));
+    (inflation, fetching, [all, beyond])
+}
+
+#[test]
+fn a_row_for_which_there_is_no_room_stays_compressed_until_there_is() {
+    let (inflation, fetching, [all, beyond]) = used_up();
+    let reading = Reading {
+        seat: inflation.seat(),
+        ..reading(ReadSettings::default())
+    };
+    let views = index(&row(3, 100), &reading, 1 << 20).views;
+    assert_eq!(views.len(), 3, "none is lost");
+    assert!(views.iter().all(BatchView::is_compressed));
+    assert!(reading.seat.is_empty(), "nothing is held for them");
+    drop((all, beyond));
+    let index = index(&row(3, 100), &reading, 1 << 20);
+    assert!(!index.views.iter().any(BatchView::is_compressed));
+    let charged = inflation.charged();
+    assert!((300..=1_000).contains(&charged), "{charged}");
+    assert!(index.inflated_bytes() <= charged);
+    drop(index);
+    assert_eq!((inflation.charged(), fetching.charged()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_without_room_waits_for_it_and_is_opened_then() {
+    let (inflation, _, [all, beyond]) = used_up();
+    let mut opening = Opening::default();
+    opening.push(vec![view(7, 500)]);
+    let job = opening.next_job(1_000).expect("one job");
+    let seat = inflation.seat();
+    // It holds something, so it has no claim to more than its turn.
+    let mut held = seat.charge_overdue();
+    assert!(held.grow(10));
+    let mut waiting = Box::pin(elsewhere(job, seat, Job::run, Clock::start()));
+    let minute = Duration::from_secs(60);
+    let early = tokio::time::timeout(minute, &mut waiting).await;
+    assert!(early.is_err(), "one at a time");
+    drop(all);
+    opening.opened(waiting.await.expect("told")).expect("sound");
+    assert!(inflation.charged() >= 500);
+    drop((beyond, held, opening.ready()));
+    assert_eq!(inflation.charged(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_that_holds_nothing_is_not_stopped_by_others_that_are_stuck() {
+    let (inflation, fetching, _stuck) = used_up();
+    let mut opening = Opening::default();
+    opening.push(vec![view(7, 500)]);
+    let job = opening.next_job(1_000).expect("one job");
+    let before = fetching.charged();
+    let clock = Clock::start();
+    let since = clock.now();
+    let opened = elsewhere(job, inflation.seat(), Job::run, clock).await;
+    assert!(clock.now().since(since) < Duration::from_secs(2));
+    opening.opened(opened.expect("told")).expect("sound");
+    assert!(fetching.charged() >= before + 500);
+    drop(opening.ready());
+    assert_eq!(fetching.charged(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_given_up_while_it_waits_takes_nothing_and_lets_the_next_go_on() {
+    let (inflation, _, stuck) = used_up();
+    let mut opening = Opening::default();
+    opening.push(vec![view(7, 500)]);
+    let job = opening.next_job(1_000).expect("one job");
+    let mut waiting = Box::pin(elsewhere(job, inflation.seat(), Job::run, Clock::start()));
+    let moment = Duration::from_millis(10);
+    let early = tokio::time::timeout(moment, &mut waiting).await;
+    assert!(early.is_err(), "there is no room");
+    opening.clear();
+    opening
+        .opened(waiting.await.expect("told"))
+        .expect("nobody cares");
+    assert!(opening.ready().is_empty());
+    drop(stuck);
+    opening.push(vec![view(3, 500)]);
+    let job = opening.next_job(1_000).expect("the next");
+    let opened = elsewhere(job, inflation.seat(), Job::run, Clock::start()).await;
+    opening.opened(opened.expect("told")).expect("sound");
+    assert_eq!(opening.ready().len(), 1);
 }
