@@ -9,6 +9,7 @@ mod bench;
 mod cut;
 mod payload;
 mod readers;
+mod records;
 mod report;
 
 use clap::{Args, Parser, Subcommand};
@@ -35,6 +36,8 @@ enum Command {
     /// Cuts a client off from one broker of a healthy cluster and measures how long it stands
     /// still.
     Cut(cut::Plan),
+    /// Reads batches by our record reader and by the protocol library's, without a cluster.
+    Records(records::Plan),
 }
 
 /// What to measure.
@@ -67,6 +70,7 @@ fn main() -> Result<()> {
             Ok(())
         }
         Some(Command::Cut(plan)) => cut::run(&plan),
+        Some(Command::Records(plan)) => records::run(&plan),
         None => bench::run(&cli.plan),
     }
 }
