@@ -1,40 +1,31 @@
-//! What a lying peer may make us allocate (wire.md 13). A binary of its own, for the allocator is
-//! the process's: an allocation above a limit aborts it.
+//! What a lying peer may make us allocate (wire.md 13), and what reading costs (wire.md 8.7). A
+//! binary of its own, for the counting allocator is the process's.
 
-use std::alloc::System;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
+use allocation_counter::measure;
 use bytes::{BufMut as _, Bytes, BytesMut};
-use cap::Cap;
 use nearside::ids::Offset;
-use nearside::records::{BatchSet, BatchWriter, HEADER_BYTES, NewRecord, ReadSettings};
+use nearside::records::{
+    BatchSet, BatchWriter, Compression, HEADER_BYTES, NewRecord, ReadSettings,
+};
 use nearside::wire::api::metadata;
 use nearside::wire::{ApiKey, Caps, Deframer, Response, Tier, ours};
 
-#[global_allocator]
-static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
-/// The limit is the process's too: one measurement at a time.
-static MEASURING: Mutex<()> = Mutex::new(());
-
 const KIB: usize = 1_024;
 
-/// Runs `work`, which may hold `bytes` more than is held now, and not one beyond.
+/// Runs `work`, which may hold `bytes` at a time and not one beyond.
 fn within<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    // Room for what the test harness does meanwhile in its own thread.
-    let limit = ALLOCATOR.allocated() + bytes + 4 * KIB;
-    let set = |limit| ALLOCATOR.set_limit(limit).expect("above what is in use");
-    set(limit);
-    let result = work();
-    set(usize::MAX);
-    result
+    let mut result = None;
+    let held = measure(|| result = Some(work())).bytes_max;
+    assert!(held <= bytes as u64, "{held} bytes held, not {bytes}");
+    result.expect("the work is done")
 }
 
 /// wire.md A6
 #[test]
 fn a_count_of_two_billion_brokers_allocates_no_more_than_64_kib() {
-    let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut body = BytesMut::new();
     body.put_i32(0);
     body.put_slice(&[0xff, 0xff, 0xff, 0xff, 0x07]);
@@ -46,7 +37,6 @@ fn a_count_of_two_billion_brokers_allocates_no_more_than_64_kib() {
 /// Every place of every golden frame in turn says that two billion elements follow.
 #[test]
 fn a_huge_count_anywhere_in_an_answer_costs_no_more_than_its_share() {
-    let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut tried = 0;
     for (api, version, body) in golden() {
         for at in 0..body.len().min(400) {
@@ -71,7 +61,6 @@ fn a_huge_count_anywhere_in_an_answer_costs_no_more_than_its_share() {
 /// wire.md A3
 #[test]
 fn a_length_of_two_billion_is_refused_before_anything_is_reserved() {
-    let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
     for tier in [Tier::Setup, Tier::Other, Tier::Fetch] {
         let mut deframer = Deframer::new(Caps::default());
         deframer.expect(tier);
@@ -86,7 +75,6 @@ fn a_length_of_two_billion_is_refused_before_anything_is_reserved() {
 /// wire.md A4
 #[test]
 fn bytes_that_drip_in_cost_twice_their_number_whatever_length_was_claimed() {
-    let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut deframer = Deframer::new(Caps::default());
     deframer.expect(Tier::Fetch);
     let claimed = u32::to_be_bytes(90 << 20);
@@ -105,7 +93,6 @@ fn bytes_that_drip_in_cost_twice_their_number_whatever_length_was_claimed() {
 /// wire.md A36
 #[test]
 fn counts_of_two_billion_records_or_headers_reserve_nothing() {
-    let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut writer = BatchWriter::default();
     let record = NewRecord {
         value: Some(b"v"),
@@ -136,6 +123,41 @@ fn counts_of_two_billion_records_or_headers_reserve_nothing() {
             }
         });
     }
+}
+
+/// wire.md A40
+#[test]
+fn reading_allocates_twice_for_a_batch_or_as_often_as_its_inflated_bytes_double() {
+    for (codec, most) in [
+        (Compression::None, 2),
+        (Compression::Lz4, 16),
+        (Compression::Zstd, 16),
+    ] {
+        let mut writer = BatchWriter::new(codec);
+        for _ in 0..9_700 {
+            let record = NewRecord {
+                value: Some(&[7; 100]),
+                ..NewRecord::default()
+            };
+            writer.push(&record).expect("a batch has room");
+        }
+        let batch = writer.seal().expect("not empty");
+        // The first reading makes what a thread keeps for the next ones.
+        read_all(batch.clone());
+        let allocations = measure(|| read_all(batch.clone())).count_total;
+        assert!(allocations <= most, "{codec:?}: {allocations} allocations");
+    }
+}
+
+fn read_all(batch: Bytes) {
+    let mut bytes = 0;
+    for view in BatchSet::new(batch, Offset(0), ReadSettings::default()) {
+        let open = view.and_then(|view| view.inflate(64 << 20)).expect("sound");
+        for record in open.records() {
+            bytes += record.expect("sound").value.map_or(0, <[u8]>::len);
+        }
+    }
+    assert_eq!(bytes, 970_000);
 }
 
 /// The bodies of the golden frames.
