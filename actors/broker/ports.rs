@@ -224,6 +224,12 @@ impl BrokerLink {
             Event::Odd { api, oddities } => {
                 tracing::debug!(target = ?self.target, %api, ?oddities, "tolerated oddities");
             }
+            Event::Malformed(error) => {
+                tracing::warn!(target = ?self.target, %class, %error, "malformed answer");
+            }
+            Event::Throttled { time } => {
+                tracing::debug!(target = ?self.target, %class, ?time, "throttled");
+            }
             Event::ThrottleCut { asked } => {
                 tracing::warn!(target = ?self.target, ?asked, "throttle cut");
             }

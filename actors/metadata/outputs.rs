@@ -6,7 +6,7 @@ use super::{ClusterNews, MetadataActor};
 use crate::actors::broker::{Answer, Exchange, LinkLot};
 use crate::actors::partition::Lot;
 use crate::actors::supervise::Command;
-use crate::cluster::{Diff, Input, Output, RequestToken, Snapshot, Target};
+use crate::cluster::{Diff, Input, Output, RebootstrapReason, RequestToken, Snapshot, Target};
 use crate::error::{Error, ErrorKind};
 use crate::fleet::{Event, StopReason};
 use crate::ids::BrokerId;
@@ -126,6 +126,16 @@ impl MetadataActor {
                     deadline: None,
                 }));
             }
+            Diff::RebootstrapStarted { reason } => {
+                let reason = match reason {
+                    RebootstrapReason::NothingReachable => "nothing_reachable",
+                    RebootstrapReason::Overdue => "overdue",
+                    RebootstrapReason::Asked => "asked",
+                    RebootstrapReason::EmptyBrokerList => "empty_broker_list",
+                };
+                metrics::counter!("nearside_wire_rebootstraps_total", "reason" => reason)
+                    .increment(1);
+            }
             Diff::LeaderChanged { .. }
             | Diff::LeaderLost { .. }
             | Diff::IsrChanged { .. }
@@ -137,7 +147,6 @@ impl MetadataActor {
             | Diff::TopicGone { .. }
             | Diff::EpochRegressed { .. }
             | Diff::MetadataVersion { .. }
-            | Diff::RebootstrapStarted { .. }
             | Diff::RebootstrapEnded
             | Diff::HintEndpointDistrusted { .. } => {}
         }

@@ -2,6 +2,7 @@
 
 mod alarm;
 mod login;
+mod meter;
 mod port;
 mod socket;
 mod tls;

@@ -8,6 +8,7 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::task::JoinHandle;
 
 use super::login::{self, Login};
+use super::meter::Meter;
 use super::socket::{Order, Run};
 use super::tls::Tls;
 use super::tokens::TokenProvider;
@@ -100,6 +101,7 @@ pub(crate) struct Port {
     id: PortId,
     class: Class,
     connection: Connection,
+    meter: Meter,
     net: Net,
     entropy: Entropy,
     // Unbounded, yet bounded: a socket sends one input per frame, and frames are bounded by
@@ -148,6 +150,7 @@ impl Port {
             id,
             class,
             connection,
+            meter: Meter::new(class),
             net,
             entropy,
             to_actor,
@@ -204,10 +207,16 @@ impl Port {
                 Output::Close { socket } => self.close(socket),
                 Output::Completed(completion) => said.push(Said::Completed(completion)),
                 Output::Throttled { until } => said.push(Said::Throttled(until)),
-                Output::Event(event) => said.push(Said::Event(event)),
+                Output::Event(event) => {
+                    self.meter.note(&event, self.net.clock.now());
+                    said.push(Said::Event(event));
+                }
                 Output::Sasl { socket, challenge } => self.authenticate(socket, challenge.as_ref()),
                 Output::StartTls { socket, host } => self.order(socket, Order::Tls(host)),
-                Output::TwinWanted => said.push(Said::TwinWanted),
+                Output::TwinWanted => {
+                    self.meter.twin_wanted();
+                    said.push(Said::TwinWanted);
+                }
                 Output::Returned(carried) => said.push(Said::Returned(carried)),
             }
         }

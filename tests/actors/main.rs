@@ -13,6 +13,7 @@
 mod bearing;
 mod budget;
 mod committing;
+mod counting;
 mod cut;
 mod damaged;
 mod diagnosing;

@@ -7,11 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::input::SaslStep;
-use super::output::{Challenge, Output};
+use super::output::{Challenge, Event, Output};
 use super::state::{Phase, ReauthStep, State};
 use super::{At, Connection, Reason, Timer, Wait};
 use crate::wire::api::{sasl_authenticate, sasl_handshake};
 use crate::wire::api_key::ApiKey;
+use crate::wire::error::DecodeError;
 use crate::wire::error_code::ErrorCode;
 use crate::wire::message::Request;
 use crate::wire::sasl::{Mechanism, quoted};
@@ -54,7 +55,7 @@ impl Connection {
     pub(super) fn handshake_answered(&mut self, version: i16, body: &Bytes, at: At) {
         let response = match sasl_handshake::Response::decode(version, body) {
             Ok(response) => response,
-            Err(error) => return self.distrust(error.to_string(), at),
+            Err(error) => return self.exchange_malformed(error, at),
         };
         if response.error == ErrorCode::UNSUPPORTED_SASL_MECHANISM {
             return self.distrust(not_offered(&response.mechanisms), at);
@@ -177,7 +178,7 @@ impl Connection {
     pub(super) fn token_answered(&mut self, version: i16, body: &Bytes, at: At) {
         let response = match sasl_authenticate::Response::decode(version, body) {
             Ok(response) => response,
-            Err(error) => return self.distrust(error.to_string(), at),
+            Err(error) => return self.exchange_malformed(error, at),
         };
         if let Some(why) = self.refused.take() {
             return self.distrust(why, at);
@@ -193,6 +194,11 @@ impl Connection {
         }
         self.lifetime = response.lifetime;
         self.step_mechanism(Some(Challenge(response.token)));
+    }
+
+    fn exchange_malformed(&mut self, error: DecodeError, at: At) {
+        self.emit(Event::Malformed(error));
+        self.distrust(error.to_string(), at);
     }
 
     /// The exchange succeeded.

@@ -307,6 +307,13 @@ pub enum Event {
         /// What was tolerated.
         oddities: Oddities,
     },
+    /// An answer breaks the protocol.
+    Malformed(DecodeError),
+    /// The broker asked for silence, and gets it for so long (KIP-219).
+    Throttled {
+        /// How long.
+        time: Duration,
+    },
     /// A throttle longer than we believe was cut.
     ThrottleCut {
         /// What the broker asked for.
@@ -343,6 +350,8 @@ impl Event {
             }
             Self::Transition { .. }
             | Self::Odd { .. }
+            | Self::Malformed(_)
+            | Self::Throttled { .. }
             | Self::ThrottleCut { .. }
             | Self::NameDisliked
             | Self::StaleAddresses { .. } => false,

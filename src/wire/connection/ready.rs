@@ -202,7 +202,10 @@ impl Connection {
         let error = DecodeError::new(entry.api, entry.version, flaw);
         match entry.reply {
             Reply::Caller(pending) => self.bad_answer(&pending, entry.version, error, at),
-            Reply::Setup => self.setup_failed(Reason::Malformed(error), at),
+            Reply::Setup => {
+                self.emit(Event::Malformed(error));
+                self.setup_failed(Reason::Malformed(error), at);
+            }
         }
     }
 
@@ -223,6 +226,7 @@ impl Connection {
 
     /// Counts a malformed answer; the third within a minute costs our trust (D9).
     pub(super) fn count_malformed(&mut self, error: DecodeError, now: Moment) -> Option<Wait> {
+        self.emit(Event::Malformed(error));
         self.malformed_at
             .retain(|at| now.since(*at) <= MALFORMED_WINDOW);
         self.malformed_at.push_back(now);
@@ -244,6 +248,7 @@ impl Connection {
         if throttle < asked {
             self.emit(Event::ThrottleCut { asked });
         }
+        self.emit(Event::Throttled { time: throttle });
         let until = at.now + throttle;
         self.mute(until, at.now);
         if self.class != Class::Coordinator {
