@@ -222,8 +222,8 @@ pub enum Event {
 }
 
 impl Event {
-    /// How loudly an event is logged. What comes often, or in lists as long as the assignment, or is
-    /// logged in better words where it happens, is left to those who debug.
+    /// How loudly an event is logged. What comes often, or in lists as long as the assignment, or
+    /// is logged in better words where it happens, is left to those who debug.
     pub(crate) fn level(&self) -> Level {
         match self {
             Self::MemberFatal { .. } | Self::PartitionFailed { .. } => Level::ERROR,
