@@ -11,6 +11,7 @@
 )]
 
 mod bearing;
+mod answers;
 mod budget;
 mod committing;
 mod counting;
