@@ -247,6 +247,10 @@ pub(crate) fn wiped(bytes: Vec<u8>) -> Bytes {
 /// What a peer said, fit for a message: cut, without control characters (D3).
 pub(crate) fn quoted(text: &[u8]) -> String {
     const QUOTED_MAX: usize = 256;
+    /// Escaping makes control characters longer.
+    const ESCAPED_MAX: usize = 1_024;
     let cut = text.get(..QUOTED_MAX).unwrap_or(text);
-    String::from_utf8_lossy(cut).escape_debug().to_string()
+    let mut text = String::from_utf8_lossy(cut).escape_debug().to_string();
+    text.truncate(text.floor_char_boundary(ESCAPED_MAX));
+    text
 }

@@ -140,6 +140,24 @@ fn credentials_of_another_mechanism_are_refused() {
     }
 }
 
+/// wire.md 13: a broker's error text costs 1 KiB.
+#[test]
+fn what_a_broker_says_stays_short_once_its_control_characters_are_escaped() {
+    let status = "\\u007f".repeat(256);
+    let challenge = format!(r#"{{"status":"{status}"}}"#);
+    let credentials = Credentials::Bearer(Bearer::new(Secret::new("abc")).unwrap());
+    let nonce = Nonce::new([0; 24]);
+    let mut exchange = Exchange::new(Mechanism::OAuthBearer, &credentials, &nonce, 0).unwrap();
+    token(exchange.step(None));
+    let Step::Tell(SaslStep::Refused { why, .. }) = exchange.step(Some(challenge.as_bytes()))
+    else {
+        panic!("a challenge is a refusal");
+    };
+    let said = why.strip_prefix("the broker refused the token: ").unwrap();
+    assert!(said.starts_with("\\u{7f}\\u{7f}"), "{said}");
+    assert!(said.len() <= 1_024, "{} bytes", said.len());
+}
+
 #[test]
 fn nothing_printed_shows_what_is_secret() {
     let mut exchange = example();
