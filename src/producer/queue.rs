@@ -310,8 +310,8 @@ impl Queue {
         self.flushing = false;
     }
 
-    /// Gives up a sealed batch; without an `error` its outcome says which. Its sequence range
-    /// becomes a gap.
+    /// Gives up a sealed batch with `error`, or for want of time; in doubt if it may have been
+    /// written. Its sequence range becomes a gap.
     pub(super) fn give_up_sealed(
         &mut self,
         index: usize,
@@ -322,10 +322,12 @@ impl Queue {
         let Some(batch) = self.sealed.remove(index) else {
             return;
         };
-        let error = error.unwrap_or(match batch.outcome {
-            Outcome::NotWritten => ProduceError::Timeout,
+        // What is in doubt stays so until it is known to be written: a refusal speaks of its own
+        // attempt only.
+        let error = match batch.outcome {
+            Outcome::NotWritten => error.unwrap_or(ProduceError::Timeout),
             Outcome::Unknown | Outcome::Written => ProduceError::OutcomeUnknown,
-        });
+        };
         give_up(batch.tokens, batch.held, &error, effects);
         self.mark_gap(settings);
     }

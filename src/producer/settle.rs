@@ -210,8 +210,9 @@ impl Queue {
             let at = usize::try_from(named.index)
                 .ok()
                 .and_then(|at| first.checked_add(at));
-            if let Some(Output::Failed { error, .. }) =
-                at.and_then(|at| effects.outputs.get_mut(at))
+            let failed = at.and_then(|at| effects.outputs.get_mut(at));
+            if let Some(Output::Failed { error, .. }) = failed
+                && matches!(error, ProduceError::Refused { .. })
                 && named.message.is_some()
             {
                 *error = refusal(row.error, named.message.clone());

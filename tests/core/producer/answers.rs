@@ -41,6 +41,19 @@ fn a_duplicate_is_acknowledged_without_an_offset() {
     assert_eq!(rig.acked, [(0, None)]);
 }
 
+/// wire.md 10.2: an attempt in doubt outweighs a refusal of a later one.
+#[test]
+fn a_batch_in_doubt_stays_in_doubt_when_its_retry_is_refused() {
+    for refusal in [29, 87, 10] {
+        let mut rig = Rig::proven();
+        rig.append(1);
+        rig.lose(Outcome::Unknown);
+        rig.advance(200);
+        rig.answer(refusal, None);
+        assert_eq!(rig.failed, [(1, ProduceError::OutcomeUnknown)], "{refusal}");
+    }
+}
+
 /// wire.md A45
 #[test]
 fn a_batch_too_large_is_split_within_its_sequence_range() {
