@@ -10,6 +10,8 @@ pub mod golden;
 pub mod mutator;
 pub mod rng;
 pub mod runner;
+pub mod script;
+pub mod slow;
 pub mod targets;
 
 pub use targets::{Target, all, find};

@@ -3,9 +3,17 @@
 mod aborted;
 mod batch;
 mod codec;
+mod connection;
 mod decode;
+mod encode;
 mod frame;
+mod oauth_error;
+mod producer;
 mod round_trip;
+mod scram;
+mod sniff;
+mod tagged;
+mod varint;
 mod versus;
 
 use nearside::wire::ApiKey;
@@ -144,6 +152,75 @@ pub fn all() -> Vec<Target> {
             repair: Repair::None,
             room: usize::MAX / 2,
             inputs: 2 * MILLION,
+        },
+        Target {
+            name: "scram",
+            run: scram::run,
+            seeds: scram::seeds,
+            repair: Repair::None,
+            room: BASE,
+            inputs: 250_000,
+        },
+        Target {
+            name: "oauth_error",
+            run: oauth_error::run,
+            seeds: oauth_error::seeds,
+            repair: Repair::None,
+            room: BASE,
+            inputs: 16 * MILLION,
+        },
+        Target {
+            name: "connection",
+            run: connection::run,
+            seeds: connection::seeds,
+            repair: Repair::None,
+            // The requests, and the books of the host.
+            room: usize::MAX / 2,
+            inputs: MILLION / 2,
+        },
+        Target {
+            name: "encode",
+            run: encode::run,
+            seeds: encode::seeds,
+            repair: Repair::None,
+            // Our requests are our own data.
+            room: usize::MAX / 2,
+            inputs: 3 * MILLION,
+        },
+        Target {
+            name: "sniff",
+            run: sniff::run,
+            seeds: sniff::seeds,
+            repair: Repair::None,
+            // The buffer, and a connection.
+            room: 3 * BASE,
+            inputs: 20 * MILLION,
+        },
+        Target {
+            name: "varint",
+            run: varint::run,
+            seeds: varint::seeds,
+            repair: Repair::None,
+            // A value of up to 64 KiB that is written, and the same by hand.
+            room: 8 * BASE,
+            inputs: 20 * MILLION,
+        },
+        Target {
+            name: "tagged",
+            run: tagged::run,
+            seeds: tagged::seeds,
+            repair: Repair::None,
+            room: BASE,
+            inputs: 50 * MILLION,
+        },
+        Target {
+            name: "producer",
+            run: producer::run,
+            seeds: producer::seeds,
+            repair: Repair::None,
+            // The cluster is kept whole.
+            room: usize::MAX / 2,
+            inputs: MILLION / 2,
         },
     ];
     decoders.into_iter().chain(codecs).chain(others).collect()
