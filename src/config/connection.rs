@@ -68,6 +68,9 @@ section! {
         "wire.drain.ms" drain: Duration = ms(2_000);
         /// Longest throttle time believed.
         "wire.throttle.max.ms" throttle_max: Duration = ms(60_000);
+        /// Whether what is else tolerated and counted in answers and batches is an error; for
+        /// tests.
+        "wire.strict" strict: bool = false;
     }
 }
 

@@ -85,7 +85,6 @@ pub(super) const UNBUILT: &[Unbuilt] = &[
     ),
     unbuilt("send.buffer.bytes", &["-1"], BUFFERS),
     unbuilt("receive.buffer.bytes", &["-1"], BUFFERS),
-    unbuilt("wire.strict", &["false"], "the strict decoder"),
     unbuilt("ordering", &["partition"], ORDERINGS),
     unbuilt("concurrency", &["1"], ORDERINGS),
     unbuilt("key.lanes", &["64"], ORDERINGS),

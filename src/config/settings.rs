@@ -74,6 +74,7 @@ impl Config {
             mixup: wire.mixup,
             drain: wire.drain,
             throttle_max: wire.throttle_max,
+            strict: wire.strict,
             ..wire::Settings::default()
         }
     }
@@ -93,6 +94,7 @@ impl Config {
             check_crcs: self.fetch.check_crcs,
             batch_bytes_max: size(self.connection.answer_max),
             inflated_bytes_max: self.inflated_bytes_max(),
+            strict: self.wire.strict,
         }
     }
 

@@ -94,6 +94,8 @@ pub enum Corruption {
     Wrapper,
     /// A message inside a compressed one is compressed again, or of another version.
     Nesting,
+    /// Attribute bits without a meaning, which only a strict reader minds (B6).
+    Attributes,
 }
 
 /// Why a batch cannot be opened at all.
@@ -242,6 +244,7 @@ impl fmt::Display for Corruption {
             Self::ControlKey => f.write_str("a control record has a key below 4 bytes"),
             Self::Codec(codec) => write!(f, "its {codec} data does not decode"),
             Self::Wrapper => f.write_str("a compressed message holds no messages"),
+            Self::Attributes => f.write_str("attribute bits without a meaning are set"),
             Self::Nesting => f.write_str("a compressed message holds what may not be inside"),
         }
     }

@@ -215,7 +215,11 @@ impl<'a> Records<'a> {
     fn field(&mut self, record: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Corruption> {
         let length = varint::read_i32(record).ok_or(Corruption::Field)?;
         let Ok(length) = usize::try_from(length) else {
-            self.odd_nulls = self.odd_nulls.saturating_add(u32::from(length < -1));
+            let odd = length < -1;
+            if odd && self.view.is_strict() {
+                return Err(Corruption::Field);
+            }
+            self.odd_nulls = self.odd_nulls.saturating_add(u32::from(odd));
             return Ok(None);
         };
         let (field, rest) = record.split_at_checked(length).ok_or(Corruption::Field)?;

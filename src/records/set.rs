@@ -24,6 +24,9 @@ pub struct ReadSettings {
     /// (`wire.batch.inflated.max.bytes`; default 67 108 864): a compressed message of version 1 at
     /// offset 0, whose own offset does not say how far it reaches.
     pub inflated_bytes_max: usize,
+    /// Refuse what is else tolerated and counted: attribute bits without a meaning, lengths below
+    /// -1 (`wire.strict`; default false).
+    pub strict: bool,
 }
 
 impl Default for ReadSettings {
@@ -32,6 +35,7 @@ impl Default for ReadSettings {
             check_crcs: true,
             batch_bytes_max: 104_857_600,
             inflated_bytes_max: 67_108_864,
+            strict: false,
         }
     }
 }
@@ -131,7 +135,8 @@ impl BatchSet {
             return Ok(None);
         }
         let wanted = self.position.max(header.base_offset);
-        let view = BatchView::new(batch, header, wanted, self.settings.check_crcs)?;
+        let view = BatchView::new(batch, header, wanted, self.settings.check_crcs)?
+            .reading(self.settings.strict);
         let marker = if header.control {
             Marker::of(&view)?
         } else {
@@ -158,6 +163,9 @@ impl BatchSet {
             Err(reason) => return Err(self.corrupt_message(size, reason)),
         };
         let header = run.header;
+        if self.settings.strict && header.unknown_attributes {
+            return Err(self.corrupt_message(size, Corruption::Attributes));
+        }
         if self.overlaps(run.first) {
             return Err(self.corrupt_message(size, Corruption::Offsets));
         }
@@ -228,6 +236,9 @@ impl BatchSet {
         };
         if self.overlaps(header.base_offset) {
             return Err(self.corrupt(batch, None, Corruption::Offsets));
+        }
+        if self.settings.strict && header.unknown_attributes {
+            return Err(self.corrupt(batch, raw.next_offset(), Corruption::Attributes));
         }
         Ok(header)
     }

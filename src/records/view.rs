@@ -39,6 +39,8 @@ pub struct BatchView {
     form: Form,
     /// Whether the checksum was compared and held.
     vouched: bool,
+    /// Whether what is tolerated and counted is an error instead.
+    strict: bool,
 }
 
 impl BatchView {
@@ -63,6 +65,7 @@ impl BatchView {
             size,
             form,
             vouched,
+            strict: false,
         };
         match codec {
             Err(number) => Err(view.poison(PoisonReason::UnknownCodec(number))),
@@ -86,11 +89,21 @@ impl BatchView {
             first_wanted,
             form: Form::Legacy,
             vouched,
+            strict: false,
         };
         match header.codec {
             Err(number) => Err(view.poison(PoisonReason::UnknownCodec(number))),
             Ok(_) => Ok(view),
         }
+    }
+
+    /// The same, read strictly or not.
+    pub(super) fn reading(self, strict: bool) -> Self {
+        Self { strict, ..self }
+    }
+
+    pub(super) fn is_strict(&self) -> bool {
+        self.strict
     }
 
     /// The parsed header.

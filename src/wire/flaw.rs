@@ -26,6 +26,8 @@ pub enum Flaw {
     OutOfRange,
     /// The decoded form would exceed its share of memory.
     TooMuchMemory,
+    /// An oddity that only a strict connection minds (`wire.strict`).
+    Odd,
 }
 
 impl fmt::Display for Flaw {
@@ -41,6 +43,7 @@ impl fmt::Display for Flaw {
             Self::Tags => "has tags out of order",
             Self::OutOfRange => "is out of range",
             Self::TooMuchMemory => "needs more memory than its size allows",
+            Self::Odd => "has what a strict reader refuses",
         })
     }
 }
@@ -62,4 +65,17 @@ pub struct Oddities {
     pub duplicates: u32,
     /// Bytes behind the last field.
     pub trailing_bytes: usize,
+}
+
+impl Oddities {
+    /// The part of an answer in which one was met, if any was.
+    pub(crate) fn place(self) -> Option<&'static str> {
+        if self.unknown_tags > 0 {
+            Some("tagged fields")
+        } else if self.duplicates > 0 {
+            Some("repeated rows")
+        } else {
+            (self.trailing_bytes > 0).then_some("end")
+        }
+    }
 }

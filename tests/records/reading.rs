@@ -1,7 +1,9 @@
 //! What a sound record set yields.
 
 use nearside::ids::{LeaderEpoch, Offset};
-use nearside::records::{BatchError, BatchSet, HeaderError, ReadSettings, TimestampType};
+use nearside::records::{
+    BatchError, BatchSet, Corruption, HeaderError, ReadSettings, TimestampType,
+};
 
 use crate::forge::{
     CONTROL, DELETE_HORIZON, Forge, LOG_APPEND_TIME, Read, drain, join, open, values, varint,
@@ -266,5 +268,32 @@ fn keys_and_values_share_the_memory_of_the_frame() {
     let record = view.records().next().unwrap().unwrap();
     for part in [record.key_bytes().unwrap(), record.value_bytes().unwrap()] {
         assert!(inside.contains(&part.as_ptr()));
+    }
+}
+
+#[test]
+fn what_is_tolerated_and_counted_is_an_error_to_a_strict_reader() {
+    let mut meaningless = Forge::filled(0, 1);
+    meaningless.attributes |= 1 << 9;
+    let mut below = Forge::filled(0, 1);
+    below.body.clear();
+    // Attributes, two deltas, a key of length -2, no value, no headers.
+    for number in [6, 0, 0, 0, -2, -1, 0] {
+        varint(&mut below.body, number);
+    }
+    for (batch, reason) in [
+        (meaningless, Corruption::Attributes),
+        (below, Corruption::Field),
+    ] {
+        assert_eq!(drain(open(batch.bytes(), 0)).error, None, "{reason:?}");
+        let settings = ReadSettings {
+            strict: true,
+            ..ReadSettings::default()
+        };
+        let set = BatchSet::new(batch.bytes().into(), Offset(0), settings);
+        let Some(BatchError::Corrupt { reason: found, .. }) = drain(set).error else {
+            panic!("not {reason:?}");
+        };
+        assert_eq!(found, reason);
     }
 }

@@ -18,4 +18,5 @@ mod rig;
 mod samples;
 mod securing;
 mod setting_up;
+mod strict;
 mod troubles;

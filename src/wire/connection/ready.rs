@@ -11,7 +11,7 @@ use super::state::{ReauthStep, State};
 use super::{At, Connection, Reason, Timer, Wait};
 use crate::ids::Moment;
 use crate::wire::api_key::ApiKey;
-use crate::wire::cursor::{Malformed, Oddities};
+use crate::wire::cursor::{Flaw, Malformed, Oddities};
 use crate::wire::error::DecodeError;
 use crate::wire::message::Response;
 
@@ -97,12 +97,15 @@ impl Connection {
             ..
         } = entry;
         let pending = match reply {
-            Reply::Setup => return self.setup_answered(api, version, body, at),
+            Reply::Setup => return self.setup_answered((api, version), body, tags, at),
             Reply::Caller(pending) => pending,
         };
         match Response::decode(api, version, body) {
             Ok((response, mut oddities)) => {
                 oddities.unknown_tags = oddities.unknown_tags.saturating_add(tags);
+                if let Some(error) = self.too_odd(version, &response, oddities) {
+                    return self.bad_answer(&pending, version, error, at);
+                }
                 let round_trip = at.now.since(sent_at);
                 self.good_answer(&pending, version, response, round_trip, at);
                 self.report(api, oddities);
@@ -111,7 +114,40 @@ impl Connection {
         }
     }
 
-    fn setup_answered(&mut self, api: ApiKey, version: i16, body: &Bytes, at: At) {
+    /// What a strict connection minds about an answer that decodes.
+    fn too_odd(
+        &self,
+        version: i16,
+        response: &Response,
+        oddities: Oddities,
+    ) -> Option<DecodeError> {
+        let throttle = response.throttle() > self.settings.throttle_max;
+        let place = oddities.place().map(|place| (place, Flaw::Odd));
+        let throttle = throttle.then_some(("throttle_time_ms", Flaw::OutOfRange));
+        let (field, flaw) = place.or(throttle).filter(|_| self.settings.strict)?;
+        let malformed = Malformed { field, at: 0, flaw };
+        Some(DecodeError::new(response.api(), version, malformed))
+    }
+
+    /// The same for an answer of the setup. A refusal may come in another version.
+    fn setup_too_odd(
+        &self,
+        (api, version): (ApiKey, i16),
+        body: &Bytes,
+        tags: u32,
+    ) -> Option<DecodeError> {
+        if !self.settings.strict || !body.starts_with(&[0, 0]) {
+            return None;
+        }
+        let (response, mut oddities) = Response::decode(api, version, body).ok()?;
+        oddities.unknown_tags = oddities.unknown_tags.saturating_add(tags);
+        self.too_odd(version, &response, oddities)
+    }
+
+    fn setup_answered(&mut self, (api, version): (ApiKey, i16), body: &Bytes, tags: u32, at: At) {
+        if let Some(error) = self.setup_too_odd((api, version), body, tags) {
+            return self.setup_failed(Reason::Malformed(error), at);
+        }
         match api {
             ApiKey::ApiVersions => self.versions_answered(body, at),
             ApiKey::SaslHandshake => self.handshake_answered(version, body, at),

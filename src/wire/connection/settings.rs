@@ -103,6 +103,9 @@ pub struct Settings {
     pub drain: Duration,
     /// Longest throttle believed (`wire.throttle.max.ms`): 60 s.
     pub throttle_max: Duration,
+    /// Whether an oddity of an answer, or a throttle beyond belief, breaks it (`wire.strict`):
+    /// false.
+    pub strict: bool,
 }
 
 impl Default for Settings {
@@ -123,6 +126,7 @@ impl Default for Settings {
             mixup: Duration::from_secs(30),
             drain: Duration::from_secs(2),
             throttle_max: Duration::from_secs(60),
+            strict: false,
         }
     }
 }
