@@ -15,7 +15,8 @@ const OUTPUT_MAX: usize = 256 * 1024;
 pub(super) const ROOM: usize = 64 * 1024 + OUTPUT_MAX + OUTPUT_MAX / 2 + 2 * 64 * 1024;
 const RECORD_BYTES_MIN: usize = 7;
 
-/// The first byte is the offset asked for, the rest the set.
+/// The first byte is the offset asked for, and its highest bit asks to be strict; the rest is the
+/// set.
 pub(super) fn run(data: &[u8]) {
     let Some((asked, set)) = super::choose(data, 128) else {
         return;
@@ -27,6 +28,7 @@ pub(super) fn run(data: &[u8]) {
     }];
     let settings = ReadSettings {
         inflated_bytes_max: OUTPUT_MAX,
+        strict: data[0] >= 128,
         ..ReadSettings::default()
     };
     let bytes = Bytes::copy_from_slice(set);
@@ -39,15 +41,16 @@ pub(super) fn run(data: &[u8]) {
         match next {
             Ok(view) => {
                 assert_eq!(position, view.next_offset());
-                read(&view);
+                read(&view, settings.strict);
             }
             Err(error) => assert!(error.skip_to().is_none_or(|to| to > error.position())),
         }
     }
     assert!(turns <= data.len() / 26 + 1, "a turn without progress");
+    assert!(!settings.strict || set.counts().unknown_attributes == 0);
 }
 
-fn read(view: &BatchView) {
+fn read(view: &BatchView, strict: bool) {
     let Ok(open) = view.inflate(OUTPUT_MAX) else {
         return;
     };
@@ -66,6 +69,7 @@ fn read(view: &BatchView) {
     }
     assert!(count <= open.held_bytes() / RECORD_BYTES_MIN);
     assert!(records.position() <= open.next_offset());
+    assert!(!strict || records.odd_nulls() == 0);
     assert!(records.next().is_none(), "nothing follows an error");
 }
 

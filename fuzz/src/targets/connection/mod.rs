@@ -47,9 +47,11 @@ const DRAINS: [DrainReason; 4] = [
 pub(super) fn run(data: &[u8]) {
     let mut script = Script::new(data);
     let class = script.pick(&CLASSES);
+    let (tls, strict) = (script.flag(), script.below(4) == 3);
     let settings = Settings {
+        strict,
         security: Security {
-            tls: script.flag(),
+            tls,
             sasl: script.pick(&MECHANISMS),
             plain_in_clear: true,
         },
@@ -194,8 +196,8 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     ];
     let mut seeds = Vec::new();
     for class in 0..5 {
-        for security in [[0, 0], [1, 0], [1, 1], [0, 2], [1, 3]] {
-            let head = [class, security[0], security[1], 1];
+        for [tls, strict, sasl] in [[0, 0, 0], [1, 0, 0], [1, 3, 1], [0, 0, 2], [1, 0, 3]] {
+            let head = [class, tls, strict, sasl, 1];
             seeds.push([&head[..], &happy].concat());
             let at = seeds.len();
             for scene in scenes.iter().skip(at % 2).step_by(2) {
@@ -205,7 +207,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         // Nothing but setbacks.
         seeds.push(
             [
-                &[class, 1, 1, 0, 8, 1, 1][..],
+                &[class, 1, 0, 1, 0, 8, 1, 1][..],
                 &[31, 0, 15, 9, 0].repeat(12),
             ]
             .concat(),

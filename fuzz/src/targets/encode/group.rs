@@ -9,7 +9,9 @@ use kafka_protocol::protocol::StrBytes;
 use nearside::ids::{Generation, MemberId, Offset, TopicPartition};
 use nearside::wire::api;
 
-use super::{Case, epoch, epoch_number, grouped, maybe, millis, partition, several, time, topic};
+use super::{
+    Case, epoch, epoch_number, grouped, id_of, maybe, millis, partition, several, time, topic,
+};
 use crate::script::Script;
 
 fn member(script: &mut Script<'_>) -> MemberId {
@@ -204,6 +206,73 @@ pub(super) fn heartbeat(script: &mut Script<'_>) -> Case {
         let instance = text(read.group_instance_id.as_ref());
         assert_eq!(instance, meant.instance.as_deref());
     })
+}
+
+pub(super) fn consumer_group_heartbeat(script: &mut Script<'_>) -> Case {
+    use api::consumer_group_heartbeat::{Request, Standing, TopicIdPartition};
+    let (standing, epoch) = match script.below(4) {
+        0 => (Standing::Join, 0),
+        1 => (Standing::Leave, -1),
+        2 => (Standing::LeaveForNow, -2),
+        _ => {
+            let epoch = script.i32();
+            (Standing::Stay(Generation(epoch)), epoch)
+        }
+    };
+    let request = Request {
+        group: script.text().into(),
+        member: member(script),
+        standing,
+        instance: maybe(script, Script::text),
+        rack: maybe(script, |script| script.text().into()),
+        rebalance_timeout: maybe(script, time),
+        topics: maybe(script, |script| several(script, topic)),
+        pattern: maybe(script, Script::text),
+        assignor: maybe(script, Script::text),
+        owned: maybe(script, |script| {
+            several(script, |script| TopicIdPartition {
+                topic: id_of(&topic(script)),
+                partition: partition(script),
+            })
+        }),
+    };
+    let meant = request.clone();
+    Case::new(
+        request,
+        move |_, read: wire::ConsumerGroupHeartbeatRequest| {
+            assert_eq!(read.group_id.as_str(), meant.group.as_str());
+            assert_eq!(read.member_id.as_str(), meant.member.as_str());
+            assert_eq!(read.member_epoch, epoch);
+            assert_eq!(text(read.instance_id.as_ref()), meant.instance.as_deref());
+            let rack = meant.rack.as_ref().map(|rack| rack.as_str());
+            assert_eq!(text(read.rack_id.as_ref()), rack);
+            let timeout = meant.rebalance_timeout.map_or(-1, millis);
+            assert_eq!(read.rebalance_timeout_ms, timeout);
+            let names = read.subscribed_topic_names.as_ref();
+            let names = names.map(|it| it.iter().map(|it| it.to_string()).collect::<Vec<_>>());
+            let topics = meant.topics.as_ref();
+            let topics = topics.map(|it| it.iter().map(|it| it.to_string()).collect());
+            assert_eq!(names, topics);
+            let pattern = text(read.subscribed_topic_regex.as_ref());
+            assert_eq!(pattern, meant.pattern.as_deref());
+            assert_eq!(
+                text(read.server_assignor.as_ref()),
+                meant.assignor.as_deref()
+            );
+            let owned = read.topic_partitions.as_ref().map(|topics| {
+                let rows = topics.iter().flat_map(|it| {
+                    let rows = it.partitions.iter();
+                    rows.map(|partition| (it.topic_id, *partition))
+                });
+                rows.collect::<Vec<_>>()
+            });
+            let expected = meant.owned.as_ref().map(|rows| {
+                let rows = grouped(rows, |row| &row.topic).into_iter();
+                rows.map(|row| (row.topic.0, row.partition.0)).collect()
+            });
+            assert_eq!(owned, expected);
+        },
+    )
 }
 
 pub(super) fn leave_group(script: &mut Script<'_>) -> Case {

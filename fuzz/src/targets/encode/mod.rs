@@ -59,6 +59,7 @@ fn case(api: ApiKey, script: &mut Script<'_>) -> Case {
         ApiKey::Fetch => data::fetch(script),
         ApiKey::ListOffsets => data::list_offsets(script),
         ApiKey::OffsetForLeaderEpoch => data::offset_for_leader_epoch(script),
+        ApiKey::ConsumerGroupHeartbeat => group::consumer_group_heartbeat(script),
         ApiKey::OffsetCommit => group::offset_commit(script),
         ApiKey::OffsetFetch => group::offset_fetch(script),
         ApiKey::JoinGroup => group::join_group(script),
@@ -123,7 +124,7 @@ fn epoch_number(epoch: Option<LeaderEpoch>) -> i32 {
 }
 
 /// The rows with those of one topic side by side, topics in order of first appearance.
-fn grouped<T: Clone>(rows: &[T], topic: impl Fn(&T) -> &TopicName) -> Vec<T> {
+fn grouped<T: Clone, K: PartialEq>(rows: &[T], topic: impl Fn(&T) -> &K) -> Vec<T> {
     let first = |row: &T| rows.iter().position(|it| topic(it) == topic(row));
     let mut rows_grouped = rows.to_vec();
     rows_grouped.sort_by_key(first);
