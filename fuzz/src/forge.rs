@@ -2,10 +2,14 @@
 
 use crc_fast::CrcAlgorithm;
 
+/// Attribute bit of a batch whose records have the broker's time.
+pub const LOG_APPEND_TIME: i16 = 1 << 3;
 /// Attribute bits of a batch.
 pub const TRANSACTIONAL: i16 = 1 << 4;
 /// Attribute bits of a batch of markers.
 pub const CONTROL: i16 = 1 << 5;
+/// Attribute bit of a batch whose base timestamp says when its tombstones go (KIP-534).
+pub const DELETE_HORIZON: i16 = 1 << 6;
 
 /// A batch of version 2 in the making.
 #[derive(Clone, Debug, Default)]
@@ -69,8 +73,19 @@ impl Batch {
     }
 }
 
-fn record(delta: i32, key: &[u8], value: &[u8]) -> Vec<u8> {
-    let mut content = vec![0, 0];
+/// A record at the base timestamp.
+pub fn record(delta: i32, key: &[u8], value: &[u8]) -> Vec<u8> {
+    at(0, delta, key, value)
+}
+
+/// A record from before the base timestamp.
+pub fn earlier(delta: i32) -> Vec<u8> {
+    at(-86_400_000, delta, b"k", b"v")
+}
+
+fn at(time: i64, delta: i32, key: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut content = vec![0];
+    zigzag(&mut content, time);
     zigzag(&mut content, i64::from(delta));
     for field in [key, value] {
         zigzag(&mut content, field.len() as i64);

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nearside::wire::{ApiKey, ours};
+use bytes::Bytes;
+use nearside::wire::{ApiKey, Response, ours};
 
 /// The bodies of all golden frames of `api`, each with its version.
 pub fn bodies(api: ApiKey) -> Vec<(i16, Vec<u8>)> {
@@ -17,6 +18,22 @@ pub fn bodies(api: ApiKey) -> Vec<(i16, Vec<u8>)> {
         .collect();
     files.sort();
     files.iter().filter_map(|file| body(api, file)).collect()
+}
+
+/// The record sets of all golden Fetch frames, each once: written by nearside and by other clients,
+/// kept by brokers.
+pub fn record_sets() -> Vec<Bytes> {
+    let mut sets = Vec::new();
+    for (version, body) in bodies(ApiKey::Fetch) {
+        let decoded = Response::decode(ApiKey::Fetch, version, &body.into());
+        if let Ok((Response::Fetch(response), _)) = decoded {
+            sets.extend(response.rows().map(|row| row.records));
+        }
+    }
+    sets.retain(|set| !set.is_empty());
+    sets.sort();
+    sets.dedup();
+    sets
 }
 
 /// The folder of an API.

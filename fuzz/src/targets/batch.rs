@@ -6,7 +6,10 @@ use nearside::records::{
     AbortedTransaction, BatchSet, BatchView, BatchWriter, Compression, NewRecord, ReadSettings,
 };
 
-use crate::forge::{Batch, message};
+use crate::forge::{
+    Batch, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, earlier, message, record,
+};
+use crate::golden;
 
 /// No batch may inflate beyond this.
 const OUTPUT_MAX: usize = 256 * 1024;
@@ -91,7 +94,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let log = [
         Batch::filled(0, 5),
         Batch {
-            attributes: 1 << 3,
+            attributes: LOG_APPEND_TIME,
             ..Batch::filled(5, 3)
         },
         Batch {
@@ -101,20 +104,72 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
             ..Batch::default()
         },
         Batch {
-            attributes: 1 << 4,
+            attributes: TRANSACTIONAL,
             producer: 1,
             ..Batch::filled(18, 4)
         },
         Batch::marker(22, 1, false),
         Batch {
-            attributes: 1 << 6,
+            attributes: DELETE_HORIZON,
             ..Batch::filled(23, 4)
         },
     ];
     let log: Vec<u8> = log.iter().flat_map(Batch::bytes).collect();
-    seeds.push([vec![2], log.clone()].concat());
-    seeds.push([vec![20], log].concat());
+    for asked in [2, 20, 128] {
+        seeds.push([vec![asked], log.clone()].concat());
+    }
+    seeds.extend(kept());
+    let sets = golden::record_sets().into_iter();
+    seeds.extend(sets.map(|set| [&[0][..], &set].concat()));
     seeds
+}
+
+/// Sets as a broker keeps them, made by hand: compacted, transactional, with a delete horizon.
+fn kept() -> Vec<Vec<u8>> {
+    let compacted = Batch {
+        last_delta: 9,
+        count: 2,
+        body: [record(2, b"a", b"v"), record(7, b"b", b"v")].concat(),
+        ..Batch::filled(10, 0)
+    };
+    let of = |base, producer| Batch {
+        attributes: TRANSACTIONAL,
+        producer,
+        ..Batch::filled(base, 2)
+    };
+    let transactions = [
+        of(0, 1),
+        of(2, 2),
+        Batch::marker(4, 1, false),
+        of(5, 1),
+        Batch::marker(7, 2, true),
+        Batch::marker(8, 1, true),
+        // Compaction left a marker alone, and of a batch its header.
+        Batch::marker(20, 3, false),
+        Batch {
+            attributes: TRANSACTIONAL,
+            last_delta: 4,
+            producer: 1,
+            ..Batch::filled(21, 0)
+        },
+    ];
+    // The base timestamp is the horizon, and a record may be older.
+    let horizon = Batch {
+        attributes: DELETE_HORIZON,
+        body: [earlier(0), record(1, b"k", b"")].concat(),
+        count: 2,
+        last_delta: 3,
+        ..Batch::filled(30, 0)
+    };
+    let appended = Batch {
+        attributes: LOG_APPEND_TIME,
+        ..Batch::filled(40, 3)
+    };
+    let sets: [&[Batch]; 4] = [&[compacted], &transactions, &[horizon], &[appended]];
+    let bytes = |set: &[Batch]| set.iter().flat_map(Batch::bytes).collect::<Vec<_>>();
+    let all = [vec![3], sets.map(bytes).concat()].concat();
+    let each = sets.map(|set| [vec![0], bytes(set)].concat());
+    each.into_iter().chain([all]).collect()
 }
 
 pub(super) fn legacy_seeds() -> Vec<Vec<u8>> {

@@ -159,7 +159,7 @@ pub fn all() -> Vec<Target> {
             seeds: scram::seeds,
             repair: Repair::None,
             room: BASE,
-            inputs: 250_000,
+            inputs: 200_000,
         },
         Target {
             name: "oauth_error",
@@ -167,7 +167,7 @@ pub fn all() -> Vec<Target> {
             seeds: oauth_error::seeds,
             repair: Repair::None,
             room: BASE,
-            inputs: 16 * MILLION,
+            inputs: 12 * MILLION,
         },
         Target {
             name: "connection",
@@ -176,7 +176,7 @@ pub fn all() -> Vec<Target> {
             repair: Repair::None,
             // The requests, and the books of the host.
             room: usize::MAX / 2,
-            inputs: MILLION / 2,
+            inputs: MILLION,
         },
         Target {
             name: "encode",

@@ -114,7 +114,7 @@ fn go_on(host: &mut Host, script: &mut Script<'_>) {
             };
             host.sasl(step);
         }
-        _ => host.answer(|ask| answers::good(ask)),
+        _ => host.answer(answers::good),
     }
 }
 

@@ -36,14 +36,17 @@ pub(super) enum Effect {
     AppendAndDoubt(i16),
 }
 
+/// Sequence, count and offset of a batch.
+type Written = (i32, i32, i64);
+
 /// A partition's records, and what its leader knows of the producer.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     pub(super) records: Vec<u64>,
     leader: (i32, i32),
     start: i64,
-    /// Id and epoch, and the last batches: sequence, count, offset.
-    state: Option<((i64, i16), VecDeque<(i32, i32, i64)>)>,
+    /// Id and epoch of the producer, and its last batches.
+    state: Option<((i64, i16), VecDeque<Written>)>,
 }
 
 /// A request on its connection, and the answer once there is one.
@@ -253,7 +256,7 @@ impl Log {
             }
             (*newest, *batches) = ((id, epoch), VecDeque::new());
         }
-        let same = |batch: &&(i32, i32, i64)| (batch.0, batch.1) == (sequence, count);
+        let same = |batch: &&Written| (batch.0, batch.1) == (sequence, count);
         if let Some(known) = batches.iter().find(same) {
             return Ok((known.2, false));
         }
