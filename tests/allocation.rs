@@ -15,12 +15,31 @@ use nearside::wire::{ApiKey, Caps, Deframer, Response, Tier, ours};
 
 const KIB: usize = 1_024;
 
-/// Runs `work`, which may hold `bytes` at a time and not one beyond.
-fn within<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    let mut result = None;
-    let held = measure(|| result = Some(work())).bytes_max;
-    assert!(held <= bytes as u64, "{held} bytes held, not {bytes}");
-    result.expect("the work is done")
+/// What one attempt of a peer costs; told at its end to whoever reads the output.
+struct Cost {
+    attempt: &'static str,
+    worst: u64,
+}
+
+impl Cost {
+    fn of(attempt: &'static str) -> Self {
+        Self { attempt, worst: 0 }
+    }
+
+    /// Runs `work`, which may hold `bytes` at a time and not one beyond.
+    fn within<T>(&mut self, bytes: usize, work: impl FnOnce() -> T) -> T {
+        let mut result = None;
+        let held = measure(|| result = Some(work())).bytes_max;
+        assert!(held <= bytes as u64, "{held} bytes held, not {bytes}");
+        self.worst = self.worst.max(held);
+        result.expect("the work is done")
+    }
+}
+
+impl Drop for Cost {
+    fn drop(&mut self) {
+        eprintln!("{}: {} bytes held at most", self.attempt, self.worst);
+    }
 }
 
 /// wire.md A6
@@ -30,7 +49,8 @@ fn a_count_of_two_billion_brokers_allocates_no_more_than_64_kib() {
     body.put_i32(0);
     body.put_slice(&[0xff, 0xff, 0xff, 0xff, 0x07]);
     let body = body.freeze();
-    let decoded = within(64 * KIB, || metadata::Response::decode(9, &body));
+    let mut cost = Cost::of("two billion brokers in an answer of 9 bytes");
+    let decoded = cost.within(64 * KIB, || metadata::Response::decode(9, &body));
     decoded.expect_err("the count is beyond the bytes");
 }
 
@@ -38,6 +58,7 @@ fn a_count_of_two_billion_brokers_allocates_no_more_than_64_kib() {
 #[test]
 fn a_huge_count_anywhere_in_an_answer_costs_no_more_than_its_share() {
     let mut tried = 0;
+    let mut cost = Cost::of("two billion elements anywhere in a golden frame");
     for (api, version, body) in golden() {
         for at in 0..body.len().min(400) {
             for count in [
@@ -50,7 +71,7 @@ fn a_huge_count_anywhere_in_an_answer_costs_no_more_than_its_share() {
                 }
                 let damaged = Bytes::from(damaged);
                 let share = 16 * damaged.len() + 64 * KIB;
-                drop(within(share, || Response::decode(api, version, &damaged)));
+                drop(cost.within(share, || Response::decode(api, version, &damaged)));
                 tried += 1;
             }
         }
@@ -61,10 +82,11 @@ fn a_huge_count_anywhere_in_an_answer_costs_no_more_than_its_share() {
 /// wire.md A3
 #[test]
 fn a_length_of_two_billion_is_refused_before_anything_is_reserved() {
+    let mut cost = Cost::of("a frame of 2^31 - 1 bytes");
     for tier in [Tier::Setup, Tier::Other, Tier::Fetch] {
         let mut deframer = Deframer::new(Caps::default());
         deframer.expect(tier);
-        let frame = within(64 * KIB, || {
+        let frame = cost.within(64 * KIB, || {
             deframer.buffer().put_slice(&[0x7f, 0xff, 0xff, 0xff]);
             deframer.next_frame()
         });
@@ -75,19 +97,21 @@ fn a_length_of_two_billion_is_refused_before_anything_is_reserved() {
 /// wire.md A4
 #[test]
 fn bytes_that_drip_in_cost_twice_their_number_whatever_length_was_claimed() {
-    let mut deframer = Deframer::new(Caps::default());
-    deframer.expect(Tier::Fetch);
+    const FED: usize = 300_000;
     let claimed = u32::to_be_bytes(90 << 20);
-    for (fed, byte) in (0..300_000).zip(claimed.into_iter().chain(std::iter::repeat(7))) {
-        // The old buffer lives on while its bytes move to the new one.
-        let frame = within(3 * fed + 65 * KIB, || {
-            deframer.buffer().put_u8(byte);
-            deframer.next_frame()
-        });
-        assert_eq!(frame, Ok(None));
-        let held = deframer.buffer().capacity();
-        assert!(held <= 2 * fed + 64 * KIB, "{held} bytes held after {fed}");
-    }
+    let mut bytes = claimed.into_iter().chain(std::iter::repeat(7));
+    let mut cost = Cost::of("300,000 of 90 Mi bytes, one at a time");
+    // The old buffer lives on while its bytes move to the new one.
+    cost.within(3 * FED + 65 * KIB, || {
+        let mut deframer = Deframer::new(Caps::default());
+        deframer.expect(Tier::Fetch);
+        for fed in 0..FED {
+            let held = deframer.buffer().capacity();
+            assert!(held <= 2 * fed + 64 * KIB, "{held} bytes held after {fed}");
+            deframer.buffer().put_u8(bytes.next().expect("endless"));
+            assert_eq!(deframer.next_frame(), Ok(None));
+        }
+    });
 }
 
 /// wire.md A36
@@ -111,9 +135,10 @@ fn counts_of_two_billion_records_or_headers_reserve_nothing() {
     headers.extend([0xfe, 0xff, 0xff, 0xff, 0x0f]);
     headers.splice(HEADER_BYTES..=HEADER_BYTES, [2 * 11]);
     headers.splice(8..12, 61_i32.to_be_bytes());
+    let mut cost = Cost::of("two billion records, or headers, in a batch of 73 bytes");
     for (bytes, is_read) in [(records, false), (headers, true)] {
         let bytes = Bytes::from(bytes);
-        within(KIB, || {
+        cost.within(KIB, || {
             let mut set = BatchSet::new(bytes, Offset(0), settings);
             let view = set.next().expect("one batch");
             assert_eq!(view.is_ok(), is_read);

@@ -10,8 +10,8 @@
     reason = "the clock is paused and the test's own"
 )]
 
-mod bearing;
 mod answers;
+mod bearing;
 mod budget;
 mod committing;
 mod counting;
