@@ -33,6 +33,8 @@ struct Member {
     draining: bool,
     /// What the broker was told, and in which serial of the session.
     sent: Option<(u64, Sent)>,
+    /// The last answer with a row of it: another one in there is one too many.
+    answered: Option<Ticket>,
     /// Place in the order of full requests.
     turn: u64,
     /// Life of the topic name as last wanted.
@@ -46,7 +48,7 @@ pub(super) enum Claim {
     Wanted(Stamp),
     /// The route has withdrawn; it read this life of the topic name.
     Withdrawn(TopicIncarnation),
-    /// The session holds no such partition.
+    /// The session holds no such partition, or the answer has given its row already (wire.md 7 D7).
     Unasked,
 }
 
@@ -137,6 +139,7 @@ impl Members {
                 flying: None,
                 draining: false,
                 sent: None,
+                answered: None,
                 turn,
                 incarnation: demand.stamp.topic,
             });
@@ -235,6 +238,9 @@ impl Members {
         let Some(member) = self.by_partition.get_mut(partition) else {
             return Claim::Unasked;
         };
+        if member.answered.replace(ticket) == Some(ticket) {
+            return Claim::Unasked;
+        }
         if filled {
             self.rotation.remove(&member.turn);
             member.turn = self.next_turn;

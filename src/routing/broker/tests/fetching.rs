@@ -176,6 +176,20 @@ fn a_row_of_a_stranger_resets_the_session() {
     assert_eq!((request.session_id, request.session_epoch), (7, 0));
 }
 
+/// wire.md 7 D7
+#[test]
+fn of_two_rows_of_one_partition_the_first_counts_and_the_session_starts_over() {
+    let mut desk = Desk::new();
+    let stamp = desk.want(0, 0);
+    let (ticket, _) = desk.sent();
+    let outputs = desk.answer(ticket, 7, &[(0, 10), (0, 20)]);
+    assert_eq!(rows(&outputs), [(0, stamp)]);
+    assert!(outputs.contains(&Output::Count(Count::UnaskedRow)));
+    desk.want(0, 10);
+    let (_, request) = desk.sent();
+    assert_eq!((request.session_id, request.session_epoch), (7, 0));
+}
+
 #[test]
 fn a_lost_connection_starts_the_session_over_with_every_demand() {
     let mut desk = Desk::new();
