@@ -6,13 +6,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::handler::Assignment;
-use crate::ids::{LeaderEpoch, Offset, PartitionIndex, TopicId, TopicName, TopicPartition};
+use crate::ids::{LeaderEpoch, Moment, Offset, PartitionIndex, TopicId, TopicName, TopicPartition};
 use crate::records::{BatchView, Header, HeaderError, Record, RecordCursor, TimestampType};
 
 /// One record with its decoded value.
 ///
 /// A clone counts one reference up and clones the value; key, payload and headers are never copied.
-/// A message that is kept keeps the fetched batch around it in memory.
+/// A message that is kept keeps the fetched batch around it in memory, and in the memory budget:
+/// copy what you need for longer.
 #[derive(Clone)]
 pub struct Message<T> {
     origin: Arc<Origin>,
@@ -27,6 +28,8 @@ pub struct Message<T> {
 pub(crate) struct Origin {
     pub(crate) assignment: Arc<Assignment>,
     pub(crate) view: BatchView,
+    /// When it was delivered.
+    pub(crate) since: Moment,
 }
 
 impl<T> Message<T> {

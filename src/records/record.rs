@@ -76,6 +76,11 @@ impl RecordCursor {
     pub fn records_passed(&self) -> u32 {
         self.read
     }
+
+    /// What lies behind it in `body`.
+    pub(super) fn rest(self, body: &[u8]) -> &[u8] {
+        body.get(self.at..).unwrap_or_default()
+    }
 }
 
 /// Iterator over the records of an open batch, those before its first wanted offset left out.
@@ -111,11 +116,7 @@ impl<'a> Records<'a> {
         let (body, count, stopped_at) = if view.is_compressed() {
             (&[][..], 0, Some(view.first_wanted()))
         } else {
-            (
-                view.body().get(cursor.at..).unwrap_or_default(),
-                header.count,
-                None,
-            )
+            (cursor.rest(view.body()), header.count, None)
         };
         Self {
             view,

@@ -192,6 +192,27 @@ impl BatchView {
         Records::new(self, cursor)
     }
 
+    /// The records behind `cursor`, which [`Records::cursor`] of this view gave, in memory of their
+    /// own: whoever keeps them keeps no frame.
+    #[must_use]
+    pub fn copied_from(&self, cursor: RecordCursor) -> Self {
+        if self.is_compressed() {
+            return self.clone();
+        }
+        let (rest, passed) = (cursor.rest(self.body()), cursor.records_passed());
+        let count = self.header.count.saturating_sub(passed);
+        Self {
+            bytes: Bytes::copy_from_slice(rest),
+            body_at: 0,
+            header: BatchHeader {
+                count,
+                ..self.header
+            },
+            first_wanted: self.records_from(cursor).position(),
+            ..self.clone()
+        }
+    }
+
     /// The same batch with its body inflated once, to at most `limit` bytes
     /// (`wire.batch.inflated.max.bytes`). A batch that is open already is returned as it is.
     ///

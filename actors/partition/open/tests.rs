@@ -254,7 +254,9 @@ async fn a_batch_without_room_waits_for_it_and_is_opened_then() {
     let early = tokio::time::timeout(minute, &mut waiting).await;
     assert!(early.is_err(), "one at a time");
     drop(all);
-    opening.opened(waiting.await.expect("told")).expect("sound");
+    let woken = tokio::time::timeout(minute, waiting).await;
+    let opened = woken.expect("there is room").expect("told");
+    opening.opened(opened).expect("sound");
     assert!(inflation.charged() >= 500);
     drop((beyond, held, opening.ready()));
     assert_eq!(inflation.charged(), 0);

@@ -97,7 +97,7 @@ impl Host {
                 partition,
                 epoch,
                 views,
-            } => self.deliver(&partition, epoch, views),
+            } => self.deliver(&partition, epoch, views, now),
             Input::Settled { stint, end } => self.settle(stint, end, draw, now),
             Input::Gate {
                 partition,
@@ -186,6 +186,7 @@ impl Host {
         partition: &TopicPartition,
         epoch: AssignmentEpoch,
         views: Vec<BatchView>,
+        since: Moment,
     ) {
         let Some(slot) = current(&mut self.slots, partition, epoch) else {
             return self.stale(partition, epoch);
@@ -195,7 +196,11 @@ impl Host {
         }
         for view in views {
             let assignment = Arc::clone(&slot.assignment);
-            slot.queue.push(Arc::new(Origin { assignment, view }));
+            slot.queue.push(Arc::new(Origin {
+                assignment,
+                view,
+                since,
+            }));
         }
         self.line_up(partition);
         self.tell_fullness(partition);

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::handler::message::Origin;
 use crate::handler::stint::{Place, advance};
-use crate::ids::{LeaderEpoch, Offset};
+use crate::ids::{LeaderEpoch, Moment, Offset};
 use crate::records::{BatchView, RecordCursor};
 
 /// Batches in offset order. Those at the front may be in the hands of a stint; they stay here until
@@ -101,6 +102,35 @@ impl Queue {
         advance(lent, start, usize::try_from(records).unwrap_or(usize::MAX))
     }
 
+    /// Copies what is left of the front batch, if it is little, and all that would keep a large
+    /// buffer in memory for long by the time it is worked on again, at `next` (runtime.md B2).
+    pub(super) fn shed(&mut self, next: Moment) {
+        let (Some(front), Some(cursor)) = (self.origins.front(), self.cursor) else {
+            return;
+        };
+        let view = &front.view;
+        // A batch that came as it is shares its buffer with those that came with it.
+        let alone = view.raw().is_none() || self.origins.len() == 1;
+        let left = view.count().saturating_sub(cursor.records_passed());
+        let little = left < view.count() / LITTLE;
+        let large = view.held_bytes() > LARGE_BYTES;
+        if self.lent > 0 || !(alone && little && large) || next.since(front.since) < LONG {
+            return;
+        }
+        let copy = Origin {
+            assignment: Arc::clone(&front.assignment),
+            view: view.copied_from(cursor),
+            since: front.since,
+        };
+        self.waiting_records = self.waiting_records.saturating_sub(records(view));
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(view.held_bytes());
+        self.waiting_records += records(&copy.view);
+        self.waiting_bytes += copy.view.held_bytes();
+        self.origins.pop_front();
+        self.origins.push_front(Arc::new(copy));
+        self.cursor = None;
+    }
+
     /// Drops what no stint has.
     pub(super) fn drop_waiting(&mut self) {
         self.origins.truncate(self.lent);
@@ -172,3 +202,10 @@ impl Queue {
 fn records(view: &BatchView) -> usize {
     usize::try_from(view.count()).unwrap_or(usize::MAX)
 }
+
+/// A buffer above this is not kept for little.
+const LARGE_BYTES: usize = 64 << 10;
+/// Little is below this part of the records.
+const LITTLE: u32 = 16;
+/// How long it may be kept all the same.
+const LONG: Duration = Duration::from_secs(5);

@@ -3,5 +3,6 @@
 mod attempts;
 mod batches;
 mod fences;
+mod holding;
 mod order;
 mod rig;

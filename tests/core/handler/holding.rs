@@ -1,0 +1,137 @@
+//! What the queue of a partition keeps in memory (runtime.md 11 B2).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use nearside::budget::{Budget, Inflation};
+use nearside::handler::{Context, Message, Outcome, Raw, Subscription, handler_fn};
+use nearside::ids::Offset;
+use nearside::records::{BatchSet, BatchView, BatchWriter, Compression, NewRecord, ReadSettings};
+
+use super::rig::{Log, Rig, log, partition, read, seconds};
+
+const RECORDS: i64 = 100;
+const VALUE: usize = 1_000;
+
+/// Bytes that count themselves.
+struct Counted(Bytes, Arc<AtomicUsize>);
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.1.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A batch of 100 KB from `base` on, whose buffer counts in `alive`.
+fn large(base: i64, codec: Compression, alive: &Arc<AtomicUsize>) -> BatchView {
+    let mut writer = BatchWriter::new(codec);
+    for offset in base..base + RECORDS {
+        let value = format!("{offset:0VALUE$}");
+        let record = NewRecord {
+            value: Some(value.as_bytes()),
+            ..NewRecord::default()
+        };
+        writer.push(&record).unwrap();
+    }
+    let mut bytes = writer.seal().unwrap().to_vec();
+    bytes[..8].copy_from_slice(&base.to_be_bytes());
+    alive.fetch_add(1, Ordering::SeqCst);
+    let bytes = Bytes::from_owner(Counted(bytes.into(), Arc::clone(alive)));
+    let mut set = BatchSet::new(bytes, Offset(base), ReadSettings::default());
+    set.next().unwrap().unwrap()
+}
+
+/// Fails `times` times at offset `bad` and asks for `delay` then; notes what it is done with.
+fn failing(bad: i64, times: u32, delay: Duration, seen: &Log<i64>) -> Subscription {
+    let seen = Arc::clone(seen);
+    let handler = handler_fn(move |message: Message<Raw>, context: Context| {
+        let offset = message.offset().0;
+        let right = format!("{offset:0VALUE$}");
+        assert_eq!(message.payload(), Some(right.as_bytes()));
+        let fails = offset == bad && context.attempt() <= times;
+        if !fails {
+            seen.lock().unwrap().push(offset);
+        }
+        async move {
+            Ok(if fails {
+                Outcome::retry_after(delay)
+            } else {
+                Outcome::Done
+            })
+        }
+    });
+    Subscription::topics(["orders"]).handler(handler)
+}
+
+fn queued_bytes(rig: &Rig) -> usize {
+    rig.host.facts(&partition(0)).unwrap().queued_bytes
+}
+
+#[test]
+fn the_last_records_of_a_large_batch_that_wait_for_long_are_copied_and_its_buffer_is_freed() {
+    let (alive, seen) = (Arc::default(), log());
+    let mut rig = Rig::new();
+    rig.assign(0, &failing(97, 1, seconds(5), &seen));
+    rig.deliver(0, vec![large(0, Compression::None, &alive)]);
+    assert_eq!(alive.load(Ordering::SeqCst), 0);
+    let queued = queued_bytes(&rig);
+    assert!((3 * VALUE..4 * VALUE).contains(&queued), "{queued}");
+    assert_eq!(rig.report(0).watermark(), 97);
+    rig.pass(seconds(5));
+    assert_eq!(read(&seen), (0..RECORDS).collect::<Vec<_>>());
+    assert_eq!(rig.report(0).watermark(), RECORDS);
+    assert_eq!(queued_bytes(&rig), 0);
+}
+
+#[test]
+fn a_batch_that_does_not_wait_for_long_or_of_which_much_is_left_stays_as_it_is() {
+    let (alive, seen) = (Arc::default(), log());
+    let mut rig = Rig::new();
+    rig.assign(0, &failing(97, 3, seconds(2), &seen));
+    rig.deliver(0, vec![large(0, Compression::None, &alive)]);
+    assert_eq!(alive.load(Ordering::SeqCst), 1, "2 s");
+    rig.pass(seconds(2));
+    assert_eq!(alive.load(Ordering::SeqCst), 1, "4 s");
+    rig.pass(seconds(2));
+    assert_eq!(alive.load(Ordering::SeqCst), 0, "6 s");
+    rig.pass(seconds(2));
+    assert_eq!(rig.report(0).watermark(), RECORDS);
+
+    rig.assign(1, &failing(94, 1, seconds(60), &seen));
+    rig.deliver(1, vec![large(0, Compression::None, &alive)]);
+    assert_eq!(alive.load(Ordering::SeqCst), 1, "6 of 100 are left");
+}
+
+/// An inflated batch has a buffer of its own; what was fetched together shares one.
+#[test]
+fn what_lies_behind_keeps_the_buffer_of_a_batch_only_if_they_share_it() {
+    let (alive, seen) = (Arc::default(), log());
+    let mut rig = Rig::new();
+    rig.assign(0, &failing(97, 1, seconds(9), &seen));
+    let inflation = Inflation::new(1 << 20, Budget::unlimited());
+    let seat = inflation.seat();
+    let inflated = |base| {
+        let packed = large(base, Compression::Lz4, &alive);
+        packed.inflate_charged(1 << 20, seat.charge()).unwrap()
+    };
+    rig.deliver(0, vec![inflated(0), inflated(RECORDS)]);
+    assert_eq!(alive.load(Ordering::SeqCst), 0, "nobody keeps what came");
+    let one = inflation.charged();
+    assert!((100_000..150_000).contains(&one), "{one}");
+    rig.pass(seconds(9));
+    assert_eq!(inflation.charged(), 0);
+    assert_eq!(rig.report(0).watermark(), 2 * RECORDS);
+
+    rig.assign(1, &failing(97, 1, seconds(9), &log()));
+    let plain = |base| large(base, Compression::None, &alive);
+    rig.deliver(1, vec![plain(0), plain(RECORDS)]);
+    assert_eq!(alive.load(Ordering::SeqCst), 2);
+}
