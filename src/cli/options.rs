@@ -1,5 +1,6 @@
 //! Options that several subcommands share.
 
+use std::fmt;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -15,13 +16,32 @@ pub(super) struct ConnectionOptions {
     pub(super) bootstrap_server: Option<String>,
     /// A property by its Kafka name; may be repeated and wins over the file.
     #[arg(short = 'X', long = "property", value_name = "KEY=VALUE")]
-    pub(super) properties: Vec<String>,
+    pub(super) properties: Vec<Pair>,
     /// A file of properties.
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Seconds to wait for a first broker.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub(super) connect_timeout: u64,
+}
+
+/// `key=value` as it was given. The value may be a password.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Pair(String);
+
+impl From<String> for Pair {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for Pair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.split_once('=') {
+            Some((key, _)) => write!(f, "{key}=[redacted]"),
+            None => f.write_str("[redacted]"),
+        }
+    }
 }
 
 impl ConnectionOptions {
@@ -40,7 +60,7 @@ impl ConnectionOptions {
             config.set_properties(&text, &name)?;
         }
         for pair in &self.properties {
-            config.set_pair(pair)?;
+            config.set_pair(&pair.0)?;
         }
         if let Some(bootstrap) = &self.bootstrap_server {
             config.set("bootstrap.servers", bootstrap)?;
@@ -75,7 +95,10 @@ mod tests {
     use super::*;
 
     fn options(properties: &[&str]) -> ConnectionOptions {
-        let properties = properties.iter().map(|&pair| pair.to_owned()).collect();
+        let properties = properties
+            .iter()
+            .map(|&pair| Pair(pair.to_owned()))
+            .collect();
         ConnectionOptions {
             properties,
             ..ConnectionOptions::default()
@@ -90,6 +113,14 @@ mod tests {
             failure.message,
             "unknown property `gruop.id`, did you mean `group.id`?"
         );
+    }
+
+    /// wire.md A28
+    #[test]
+    fn properties_given_as_words_are_not_shown() {
+        let shown = format!("{:?}", options(&["sasl.password=hunter2", "hunter2"]));
+        assert!(shown.contains("sasl.password=[redacted]"), "{shown}");
+        assert!(!shown.contains("hunter2"), "{shown}");
     }
 
     #[test]

@@ -205,4 +205,4 @@ fn mechanism(config: &Config) -> String {
     config.show("sasl.mechanism").unwrap_or_default()
 }
 
-const TOKEN_FILE: &str = "sasl.oauthbearer.token.endpoint.url";
+pub(super) const TOKEN_FILE: &str = "sasl.oauthbearer.token.endpoint.url";

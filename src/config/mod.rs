@@ -154,7 +154,7 @@ impl Config {
         if let (Some(result), Some(key)) = (outcome, known_key(key)) {
             result.map_err(|accepts| Problem::BadValue {
                 key,
-                value: value.into(),
+                value: told(key, value),
                 accepts,
             })?;
             self.given.insert(key);
@@ -282,6 +282,15 @@ fn refuse(written: &str, key: &str, value: &str) -> Option<Problem> {
         key: shown.then(|| written.into()),
         nearest: shown.then(|| keys::nearest(key, known)).flatten(),
     })
+}
+
+/// A value as a message tells it. The address of an endpoint that gives tokens may hold what gets
+/// them.
+fn told(key: &str, value: &str) -> String {
+    match value.split_once(':') {
+        Some((scheme, _)) if key == lint_security::TOKEN_FILE => format!("{scheme}:[redacted]"),
+        Some(_) | None => value.into(),
+    }
 }
 
 /// Whether an unknown key may stand in a message. A private key whose lines lack their backslashes

@@ -1,5 +1,6 @@
 //! No secret is printed: by any type that can hold one, nor by a fleet at work.
 
+use std::future::Future;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use nearside::config::{Config, Security};
 use nearside::embedded::{Cluster, Sasl, Settings};
-use nearside::fleet::AccessToken;
+use nearside::fleet::{AccessToken, BoxFuture, TokenProvider};
 use nearside::ids::{BrokerId, Moment};
 use nearside::secret::Secret;
 use nearside::wire::api::sasl_authenticate;
@@ -17,7 +18,8 @@ use nearside::wire::sasl::{Bearer, Credentials, Exchange, Mechanism, Nonce, Step
 use nearside::wire::{Challenge, Input, Output, SaslStep, SocketId, Tier};
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::stage::{Seen, Stage, run, until_hashed};
+use crate::pki::{Authority, Tunnel};
+use crate::stage::{Builder, Seen, Stage, run, until_hashed};
 
 const SECRET: &str = "hunter2-and-more";
 
@@ -71,6 +73,10 @@ fn no_configuration_shows_a_secret() {
     for finding in config.lint() {
         shows_nothing("Finding", &format!("{finding} {finding:?}"));
     }
+    let endpoint = format!("https://bob:{SECRET}@issuer.example/token?client_secret={SECRET}");
+    let key = "sasl.oauthbearer.token.endpoint.url";
+    let refused = Config::from_pairs([(key, endpoint.as_str())]).expect_err(key);
+    shows_nothing(key, &format!("{refused} {refused:?}"));
     for key in [
         "ssl.key.password",
         "ssl.keystore.password",
@@ -211,54 +217,111 @@ impl MakeWriter<'_> for Log {
     }
 }
 
+/// All that is logged while `play` runs, at every level.
+fn logged(play: impl Future<Output = ()>) -> String {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_ansi(false)
+        .with_writer(log.clone())
+        .finish();
+    let guard = tracing::subscriber::set_default(subscriber);
+    run(play);
+    drop(guard);
+    String::from_utf8(log.0.lock().expect("all is over").clone()).expect("text")
+}
+
+/// Runs until it is known whether the fleet is let in; looks at everything it tells.
+async fn tells_nothing(builder: Builder, seen: &Seen, known: bool) {
+    shows_nothing("FleetBuilder", &format!("{builder:?}"));
+    let fleet = builder.start_on_this_thread().await.expect("starts");
+    until_hashed("it is known, or not", || {
+        seen.len() == 10 || fleet.connection_error().is_some()
+    })
+    .await;
+    let error = fleet.connection_error();
+    assert_eq!(error.is_none(), known);
+    shows_nothing("Error", &format!("{error:?}"));
+    let events = fleet.recent_events();
+    shows_nothing("Event", &format!("{events:?}"));
+    let report = fleet.report();
+    let json = serde_json::to_string(&report).expect("JSON");
+    shows_nothing("FleetReport", &format!("{report:?} {json}"));
+    let stopped = fleet.stop(Duration::from_secs(20)).await;
+    shows_nothing("Stopped", &format!("{stopped:?}"));
+}
+
+/// Gives the one token there is.
+#[derive(Debug)]
+struct Token;
+
+impl TokenProvider for Token {
+    fn token(&self) -> BoxFuture<Result<AccessToken, String>> {
+        Box::pin(async {
+            let token = AccessToken::new(secret(), Duration::from_secs(3_600));
+            token.map_err(|error| error.to_string())
+        })
+    }
+}
+
 /// wire.md A28
 #[test]
 fn a_fleet_at_work_logs_tells_and_reports_no_secret() {
-    for (mechanism, known) in [("PLAIN", true), ("SCRAM-SHA-512", true), ("PLAIN", false)] {
-        let log = Log::default();
-        let subscriber = tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::TRACE)
-            .with_writer(log.clone())
-            .finish();
-        let guard = tracing::subscriber::set_default(subscriber);
-        run(async move {
-            let right = if known {
-                secret()
-            } else {
-                Secret::new("another")
-            };
-            let sasl = Sasl::user("bob", right);
-            let stage = Stage::with(|settings| settings.sasl = Some(sasl));
-            stage.topic("orders", 1);
-            stage.produce("orders", 0, 10);
-            let seen = Seen::default();
-            let fleet = stage
-                .fleet("g", "b", seen.noting("orders"))
-                .property("security.protocol", "SASL_PLAINTEXT")
-                .property("sasl.mechanism", mechanism)
-                .property("sasl.username", "bob")
-                .property("sasl.password", SECRET)
-                .property("wire.sasl.plain.allow.cleartext", "true");
-            shows_nothing("FleetBuilder", &format!("{fleet:?}"));
-            let fleet = fleet.start_on_this_thread().await.expect("starts");
-            until_hashed("it is known, or not", || {
-                seen.len() == 10 || fleet.connection_error().is_some()
-            })
-            .await;
-            let error = fleet.connection_error();
-            assert_eq!(error.is_none(), known);
-            shows_nothing("Error", &format!("{error:?}"));
-            let events = fleet.recent_events();
-            shows_nothing("Event", &format!("{events:?}"));
-            let report = fleet.report();
-            let json = serde_json::to_string(&report).expect("JSON");
-            shows_nothing("FleetReport", &format!("{report:?} {json}"));
-            let stopped = fleet.stop(Duration::from_secs(20)).await;
-            shows_nothing("Stopped", &format!("{stopped:?}"));
-        });
-        drop(guard);
-        let logged = String::from_utf8(log.0.lock().expect("all is over").clone()).expect("text");
-        assert!(logged.contains("nearside::actors"), "{logged}");
-        shows_nothing("the log", &logged);
+    for mechanism in ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] {
+        for known in [true, false] {
+            let text = logged(async move {
+                let right = if known {
+                    secret()
+                } else {
+                    Secret::new("another")
+                };
+                let sasl = Sasl {
+                    tokens: vec![right.clone()],
+                    ..Sasl::user("bob", right)
+                };
+                let stage = Stage::with(|settings| settings.sasl = Some(sasl));
+                stage.topic("orders", 1);
+                stage.produce("orders", 0, 10);
+                let seen = Seen::default();
+                let builder = stage
+                    .fleet("g", "b", seen.noting("orders"))
+                    .tokens(Arc::new(Token))
+                    .property("security.protocol", "SASL_PLAINTEXT")
+                    .property("sasl.mechanism", mechanism)
+                    .property("sasl.username", "bob")
+                    .property("sasl.password", SECRET)
+                    .property("wire.sasl.plain.allow.cleartext", "true");
+                tells_nothing(builder, &seen, known).await;
+            });
+            assert!(text.contains("to=Authenticate"), "the exchange is logged");
+            shows_nothing("the log", &text);
+        }
+    }
+}
+
+/// wire.md A28
+#[test]
+fn a_fleet_with_a_key_logs_none_of_it() {
+    let authority = Authority::new();
+    let pair = authority.issue(&["billing"], 2_060);
+    let ours = pair.clone();
+    let text = logged(async move {
+        let stage = Stage::new();
+        stage.topic("orders", 1);
+        stage.produce("orders", 0, 10);
+        let (seen, brokers) = (Seen::default(), authority.brokers());
+        let builder = stage
+            .fleet("g", "b", seen.noting("orders"))
+            .transport(Tunnel::new(stage.transport(), &brokers, Some(&authority)))
+            .property("security.protocol", "SSL")
+            .property("ssl.truststore.certificates", &authority.pem())
+            .property("ssl.keystore.certificate.chain", &ours.chain)
+            .property("ssl.keystore.key", &ours.key);
+        tells_nothing(builder, &seen, true).await;
+    });
+    assert!(text.contains("to=Tls"), "the handshake is logged");
+    let lines = pair.key.lines().filter(|line| !line.starts_with('-'));
+    for line in lines {
+        assert!(!text.contains(line), "the log shows a key");
     }
 }

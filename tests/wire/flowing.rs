@@ -175,6 +175,8 @@ fn a_throttle_of_24_days_is_cut_at_a_minute() {
             .iter()
             .any(|event| matches!(event, Event::ThrottleCut { .. }))
     );
+    let time = Duration::from_secs(60);
+    assert!(rig.events.contains(&Event::Throttled { time }));
     rig.request(1, request(ApiKey::Metadata));
     rig.advance_ms(59_999);
     assert!(rig.asks.is_empty());

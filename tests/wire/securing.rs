@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kafka_protocol::protocol::StrBytes;
+use nearside::wire::api::sasl_authenticate;
 use nearside::wire::{
     ApiKey, Challenge, Class, DrainReason, Input, Outcome, Output, Reason, RequestFailure,
     SaslStep, Security, Settings, SocketId, StateName, TlsFailure, Token,
@@ -227,6 +228,57 @@ fn a_session_is_renewed_at_80_to_92_percent_alone_on_the_wire() {
     assert_eq!(rig.ends(), [(1, Ok(())), (2, Ok(())), (3, Ok(()))]);
 }
 
+/// Advances to the renewal of the session; how long that took.
+fn until_renewal(rig: &mut Rig) -> Duration {
+    let began = rig.now;
+    while rig.connection.state() == StateName::Ready {
+        rig.advance(rig.wait());
+    }
+    assert_eq!(rig.connection.state(), StateName::Reauth);
+    rig.now.since(began)
+}
+
+/// wire.md 11.2, 13
+#[test]
+fn a_session_of_a_millisecond_costs_an_exchange_every_two_seconds() {
+    let mut rig = secured(false, true);
+    let socket = authenticate(&mut rig, 1);
+    let metadata = rig.ask();
+    rig.answer_sample(&metadata);
+    for _ in 0..3 {
+        assert_eq!(until_renewal(&mut rig), Duration::from_secs(2));
+        exchange(&mut rig, socket, 1);
+    }
+}
+
+/// wire.md 11.2
+#[test]
+fn a_renewed_session_without_an_end_forgets_the_end_of_the_last() {
+    let mut rig = secured(false, true);
+    let socket = authenticate(&mut rig, 60_000);
+    let metadata = rig.ask();
+    rig.answer_sample(&metadata);
+    until_renewal(&mut rig);
+    exchange(&mut rig, socket, 0);
+    rig.advance(Duration::from_secs(200));
+    assert_eq!(rig.connection.state(), StateName::Ready);
+    assert!(rig.asks.is_empty());
+}
+
+/// wire.md 11.2, 13
+#[test]
+fn a_session_of_centuries_is_one_of_a_year() {
+    let life = |ms| {
+        sasl_authenticate::Response::decode(2, &accepted(ms))
+            .unwrap()
+            .lifetime
+    };
+    let year = Duration::from_secs(365 * 24 * 3_600);
+    assert_eq!(life(i64::MAX), Some(year));
+    assert_eq!(life(5_000), Some(Duration::from_secs(5)));
+    assert_eq!(life(-1), None);
+}
+
 /// wire.md A24
 #[test]
 fn a_request_that_outlasts_the_session_asks_for_a_second_connection() {
@@ -358,7 +410,7 @@ fn no_token_is_printed() {
     let step = SaslStep::Token(Bytes::from_static(b"hunter2"));
     let socket = SocketId(1);
     let challenge = Some(Challenge(Bytes::from_static(b"hunter2")));
-    let ask = nearside::wire::api::sasl_authenticate::Request {
+    let ask = sasl_authenticate::Request {
         token: Bytes::from_static(b"hunter2"),
     };
     let printed = format!(

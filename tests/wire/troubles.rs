@@ -104,6 +104,11 @@ fn a_malformed_answer_closes_the_connection_and_names_the_field() {
         ends[1],
         (2, Err((Outcome::Unknown, RequestFailure::Disconnected)))
     );
+    let told = rig
+        .events
+        .iter()
+        .filter(|event| matches!(event, Event::Malformed(_)));
+    assert_eq!(told.count(), 1);
     assert_eq!(rig.closed.len(), 1);
 }
 

@@ -128,3 +128,26 @@ const SCRAM: &str = "org.apache.kafka.common.security.scram.ScramLoginModule";
 const BEARER: &str = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule";
 const TOKENS: &str = "org.apache.kafka.common.security.oauthbearer.internals.unsecured.\
                       OAuthBearerUnsecuredValidatorCallbackHandler";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// wire.md A28
+    #[test]
+    fn what_the_listeners_know_is_not_shown() {
+        let secret = Secret::new("hunter2");
+        let secured = Secured {
+            keystore: secret.clone(),
+            expired_keystore: secret.clone(),
+            truststore: String::new(),
+            user: "bob".to_owned(),
+            password: secret,
+        };
+        let shown = format!("{secured:?}");
+        assert!(
+            shown.contains("bob") && !shown.contains("hunter2"),
+            "{shown}"
+        );
+    }
+}
