@@ -15,7 +15,7 @@ use crate::wire::api_key::ApiKey;
 use crate::wire::error::DecodeError;
 use crate::wire::error_code::ErrorCode;
 use crate::wire::message::Request;
-use crate::wire::sasl::{Mechanism, quoted};
+use crate::wire::sasl::{Mechanism, quoted, shortened};
 use crate::wire::versions::{UnsupportedVersion, ours};
 
 /// Most tokens we send in one exchange (S9).
@@ -297,10 +297,6 @@ impl Connection {
 fn not_offered(mechanisms: &[String]) -> String {
     let names = mechanisms.iter().take(NAMES_MAX);
     let names: Vec<String> = names.map(|name| quoted(name.as_bytes())).collect();
-    let mut text = format!("mechanism not offered; broker offers {}", names.join(", "));
-    let end = (0..=MESSAGE_MAX)
-        .rev()
-        .find(|end| text.is_char_boundary(*end));
-    text.truncate(end.unwrap_or(0).min(text.len()));
-    text
+    let text = format!("mechanism not offered; broker offers {}", names.join(", "));
+    shortened(text, MESSAGE_MAX)
 }

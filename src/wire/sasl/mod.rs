@@ -250,7 +250,16 @@ pub(crate) fn quoted(text: &[u8]) -> String {
     /// Escaping makes control characters longer.
     const ESCAPED_MAX: usize = 1_024;
     let cut = text.get(..QUOTED_MAX).unwrap_or(text);
-    let mut text = String::from_utf8_lossy(cut).escape_debug().to_string();
-    text.truncate(text.floor_char_boundary(ESCAPED_MAX));
+    shortened(
+        String::from_utf8_lossy(cut).escape_debug().to_string(),
+        ESCAPED_MAX,
+    )
+}
+
+/// The beginning of a text that is too long.
+pub(crate) fn shortened(mut text: String, bytes_max: usize) -> String {
+    let fits = |end: &usize| text.is_char_boundary(*end);
+    let end = (0..=bytes_max).rev().find(fits).unwrap_or(0);
+    text.truncate(end);
     text
 }
