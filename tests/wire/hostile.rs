@@ -223,3 +223,120 @@ fn a_topic_name_longer_than_kafka_allows_is_malformed() {
     assert!(commit(249).is_ok());
     assert_eq!(commit(250).unwrap_err().flaw, Flaw::TooLong);
 }
+
+/// The flaw of a Metadata v9 answer with one broker, whose host, port and rack are these bytes.
+fn flaw_of_broker(fields: &[u8]) -> Option<(&'static str, Flaw)> {
+    let mut body = BytesMut::new();
+    body.put_i32(0);
+    body.put_u8(2);
+    body.put_i32(1);
+    body.put_slice(fields);
+    // Tags; no cluster id, controller 0, no topics, no operations; tags.
+    body.put_slice(&[0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0]);
+    let decoded = metadata::Response::decode(9, &body.freeze());
+    decoded.err().map(|error| (error.field, error.flaw))
+}
+
+/// A string as flexible versions have it.
+fn compact(text: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(text.len() + 1).unwrap();
+    let [high, low] = (length << 1).to_be_bytes();
+    let prefix = if high > 0 {
+        vec![0x80 | low >> 1, high]
+    } else {
+        vec![low >> 1]
+    };
+    [prefix, text.to_vec()].concat()
+}
+
+/// wire.md 7 D3
+#[test]
+fn identifiers_are_utf_8_and_no_longer_than_kafka_allows() {
+    let named = |host: &[u8], port: i32, rack: &[u8]| {
+        let fields = [&compact(host)[..], &port.to_be_bytes(), &compact(rack)];
+        flaw_of_broker(&fields.concat())
+    };
+    assert_eq!(named(b"a.kafka", 9092, b"zone-a"), None);
+    assert_eq!(named(&[b'a'; 255], 9092, b"a"), None);
+    assert_eq!(
+        named(&[b'a'; 256], 9092, b"a"),
+        Some(("host", Flaw::TooLong))
+    );
+    assert_eq!(named(b"\xff", 9092, b"a"), Some(("host", Flaw::NotUtf8)));
+    assert_eq!(named(b"a", 9092, b"\xff"), Some(("rack", Flaw::NotUtf8)));
+    assert_eq!(named(b"a", 70_000, b"a"), Some(("port", Flaw::OutOfRange)));
+    assert_eq!(named(b"a", -1, b"a"), Some(("port", Flaw::OutOfRange)));
+    let null_host = [&[0][..], &9092_i32.to_be_bytes(), &[0]].concat();
+    assert_eq!(
+        flaw_of_broker(&null_host),
+        Some(("host", Flaw::UnexpectedNull))
+    );
+}
+
+/// wire.md 7 D2 to D4
+#[test]
+fn lengths_below_minus_one_are_malformed_and_minus_one_only_where_null_may_be() {
+    let commit = |rest: &[u8]| {
+        let body = [&0_i32.to_be_bytes()[..], rest].concat();
+        let decoded = Response::decode(ApiKey::OffsetCommit, 7, &body.into());
+        decoded.map(|_| ()).map_err(|error| error.flaw)
+    };
+    let count = |count: i32| commit(&count.to_be_bytes());
+    assert_eq!(count(0), Ok(()));
+    assert_eq!(count(-1), Err(Flaw::UnexpectedNull));
+    assert_eq!(count(-2), Err(Flaw::NegativeLength));
+    assert_eq!(count(i32::MIN), Err(Flaw::NegativeLength));
+    let topic =
+        |length: i16| commit(&[&1_i32.to_be_bytes()[..], &length.to_be_bytes(), &[0; 6]].concat());
+    assert_eq!(topic(-1), Err(Flaw::UnexpectedNull));
+    assert_eq!(topic(-2), Err(Flaw::NegativeLength));
+    assert_eq!(topic(i16::MIN), Err(Flaw::NegativeLength));
+}
+
+/// A Fetch v12 answer of one row with these tagged fields.
+fn row_with_tags(tags: &[u8]) -> Result<(fetch::Row, u32), Flaw> {
+    let mut body = BytesMut::new();
+    body.put_slice(&[0; 10]);
+    body.put_slice(&[2, 2, b't', 2]);
+    body.put_slice(&[0; 30]);
+    // No aborted transactions, preferred replica 0, no records.
+    body.put_slice(&[0, 0, 0, 0, 0, 0]);
+    body.put_slice(tags);
+    body.put_slice(&[0, 0]);
+    let body = body.freeze();
+    let decoded = Response::decode(ApiKey::Fetch, 12, &body);
+    let (Response::Fetch(answer), oddities) = decoded.map_err(|error| error.flaw)? else {
+        panic!("another API")
+    };
+    let row = answer.rows().next().expect("one row");
+    Ok((row, oddities.unknown_tags))
+}
+
+/// wire.md 7 D5
+#[test]
+fn a_known_tag_is_read_inside_its_own_size() {
+    let leader = [0, 0, 0, 3, 0, 0, 0, 9, 0];
+    let told = |tags: &[u8]| {
+        row_with_tags(tags).map(|(row, odd)| (row.current_leader.and_then(|it| it.leader), odd))
+    };
+    let three = Some(nearside::ids::BrokerId(3));
+    assert_eq!(told(&[0]), Ok((None, 0)));
+    assert_eq!(told(&[&[1, 1, 9][..], &leader].concat()), Ok((three, 0)));
+    // A longer one: the rest is passed over and counted.
+    let longer = [&[1, 1, 11][..], &leader, &[7, 7]].concat();
+    assert_eq!(told(&longer), Ok((three, 1)));
+    // A shorter one does not help itself to what follows.
+    assert_eq!(told(&[1, 1, 4, 0, 0, 0, 3]), Err(Flaw::Truncated));
+}
+
+/// wire.md 7 D6
+#[test]
+fn codes_of_later_releases_stay_numbers() {
+    let body = Bytes::from_static(&[0, 0, 0, 0, 0x30, 0x39, 0]);
+    let (answer, oddities) = Response::decode(ApiKey::Heartbeat, 4, &body).unwrap();
+    let Response::Heartbeat(answer) = answer else {
+        panic!("another API")
+    };
+    assert_eq!(answer.error, nearside::wire::ErrorCode(12_345));
+    assert_eq!((answer.error.name(), oddities.unknown_tags), (None, 0));
+}
