@@ -192,13 +192,7 @@ impl BrokerLink {
 
     /// The broker asked for silence: its data and control connections share it (KIP-219).
     fn muted(&mut self, by: Class, until: Moment) {
-        let others: Vec<PortId> = self
-            .current
-            .iter()
-            .filter(|(class, _)| **class != by)
-            .map(|(_, id)| *id)
-            .collect();
-        for id in others {
+        for id in self.others(by) {
             self.port_input(id, Input::Mute { until });
         }
         self.feed(broker::Input::Muted(until));
@@ -208,6 +202,13 @@ impl BrokerLink {
         }
         self.muted_until = Some(until);
         self.tell_metadata(LinkState::Throttled);
+    }
+
+    /// The ports in use but that of `class`.
+    fn others(&self, class: Class) -> Vec<PortId> {
+        let current = self.current.iter();
+        let others = current.filter(|(other, _)| **other != class);
+        others.map(|(_, id)| *id).collect()
     }
 
     /// Tells the metadata actor once a mute is over, so that the broker is asked again.
@@ -226,6 +227,9 @@ impl BrokerLink {
             }
             Event::Malformed(error) => {
                 tracing::warn!(target = ?self.target, %class, %error, "malformed answer");
+                for other in self.others(class) {
+                    self.port_input(other, Input::Malformed);
+                }
             }
             Event::Throttled { time } => {
                 tracing::debug!(target = ?self.target, %class, ?time, "throttled");

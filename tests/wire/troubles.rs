@@ -141,6 +141,28 @@ fn the_third_malformed_answer_within_a_minute_costs_our_trust() {
     assert_eq!(rig.events.iter().filter(|event| trust(event)).count(), 1);
 }
 
+/// wire.md 7 D9
+#[test]
+fn malformed_answers_of_a_broker_count_together_whatever_connection_they_came_over() {
+    for (pause_ms, trusted) in [(0, false), (60_001, true)] {
+        let mut rig = Rig::proven(Class::Control);
+        rig.feed(Input::Malformed);
+        rig.feed(Input::Malformed);
+        assert_eq!(rig.connection.state(), StateName::Ready);
+        rig.advance_ms(pause_ms);
+        rig.request(1, request(ApiKey::Metadata));
+        let ask = rig.ask();
+        rig.answer(&ask, &Bytes::from_static(&[1]));
+        let distrusted = matches!(rig.last_reason(), Reason::Trust(_));
+        assert_eq!(distrusted, !trusted, "{pause_ms} ms later");
+        if !trusted {
+            let wait = rig.wait();
+            let second = Duration::from_millis(800)..=Duration::from_millis(1_200);
+            assert!(second.contains(&wait), "{wait:?}");
+        }
+    }
+}
+
 /// wire.md A14
 #[test]
 fn a_request_that_met_a_dying_connection_is_retried_once() {

@@ -120,6 +120,8 @@ pub enum Input {
         /// Until when.
         until: Moment,
     },
+    /// Another connection of the same broker had a malformed answer (wire.md 7 D9).
+    Malformed,
     /// The connection is to end in good order.
     Drain(DrainReason),
     /// A deadline passed.
@@ -143,6 +145,7 @@ impl Input {
             | Self::Renew
             | Self::Resolved(_)
             | Self::Mute { .. }
+            | Self::Malformed
             | Self::Drain(_)
             | Self::Tick => None,
         }
@@ -170,6 +173,7 @@ impl fmt::Debug for Input {
                 reason,
             } => write!(f, "Lost({socket:?}, {written}, {reason:?})"),
             Self::Mute { until } => write!(f, "Mute({until:?})"),
+            Self::Malformed => f.write_str("Malformed"),
             Self::Drain(reason) => write!(f, "Drain({reason:?})"),
             Self::Tick => f.write_str("Tick"),
         }

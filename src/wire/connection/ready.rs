@@ -260,18 +260,26 @@ impl Connection {
         }
     }
 
-    /// Counts a malformed answer; the third within a minute costs our trust (D9).
+    /// Counts a malformed answer; the third of a broker within a minute costs our trust (D9).
     pub(super) fn count_malformed(&mut self, error: DecodeError, now: Moment) -> Option<Wait> {
         self.emit(Event::Malformed(error));
-        self.malformed_at
-            .retain(|at| now.since(*at) <= MALFORMED_WINDOW);
-        self.malformed_at.push_back(now);
+        self.note_malformed(now);
         let many = self.malformed_at.len() >= MALFORMED_MAX;
         many.then(|| {
             Wait::Trust(format!(
                 "{MALFORMED_MAX} malformed answers, the last: {error}"
             ))
         })
+    }
+
+    /// Remembers a malformed answer, here or on another connection of the broker.
+    pub(super) fn note_malformed(&mut self, now: Moment) {
+        self.malformed_at
+            .retain(|at| now.since(*at) <= MALFORMED_WINDOW);
+        self.malformed_at.push_back(now);
+        if self.malformed_at.len() > MALFORMED_MAX {
+            self.malformed_at.pop_front();
+        }
     }
 
     /// Honours a throttle: this connection, and unless it is a coordinator's, the broker's others
