@@ -76,6 +76,7 @@ const CHECKS: &[Check] = &[
     delivery_covers_a_request,
     the_shares_leave_room_to_fetch,
     there_is_room_to_inflate,
+    there_is_room_to_produce,
 ];
 
 /// runtime.md 16 (1).
@@ -352,18 +353,23 @@ fn delivery_covers_a_request(config: &Config) -> Option<Finding> {
 /// wire.md 4.2.
 fn the_shares_leave_room_to_fetch(config: &Config) -> Option<Finding> {
     let (inflate, produce) = (config.wire.inflate_share.0, config.wire.produce_share.0);
-    let (key, value, other) = if inflate >= produce {
-        ("wire.budget.inflate.share", inflate, produce)
+    let (key, other) = if inflate >= produce {
+        ("wire.budget.inflate.share", produce)
     } else {
-        ("wire.budget.produce.share", produce, inflate)
+        ("wire.budget.produce.share", inflate)
     };
-    error(inflate + produce > 0.9, key, || {
+    // A quarter, or less if the other share is large itself.
+    let works = (SHARES_MAX - other).clamp(0.0, 0.25);
+    error(inflate + produce > SHARES_MAX, key, || {
         format!(
-            "`{key}` is {value}, which with {other} for the other share leaves less than a tenth \
-             of `memory.budget.bytes` to fetch; `{key}=0.25` works",
+            "`wire.budget.inflate.share` {inflate} and `wire.budget.produce.share` {produce} leave \
+             less than a tenth of `memory.budget.bytes` to fetch; `{key}={works:.2}` works",
         )
     })
 }
+
+/// Most of the budget that the shares of inflation and producing may be together.
+const SHARES_MAX: f64 = 0.9;
 
 /// wire.md 8.4.
 fn there_is_room_to_inflate(config: &Config) -> Option<Finding> {
@@ -373,6 +379,20 @@ fn there_is_room_to_inflate(config: &Config) -> Option<Finding> {
             "`wire.budget.inflate.share` is {}, so that no compressed batch could be read; \
              `wire.budget.inflate.share=0.25` works",
             config.wire.inflate_share.0,
+        )
+    })
+}
+
+/// wire.md 4.2. A share of 0 says that nothing is produced, and a budget that is too small is told
+/// before.
+fn there_is_room_to_produce(config: &Config) -> Option<Finding> {
+    let share = share_of(config.fetch.budget, config.wire.produce_share);
+    let request = u64::from(config.produce.request_bytes);
+    let clash = (1..request).contains(&share) && budget_holds_partitions(config).is_none();
+    error(clash, "max.request.size", || {
+        format!(
+            "`max.request.size` is {request}, above the {share} bytes that \
+             `wire.budget.produce.share` leaves to produce; `max.request.size={share}` works",
         )
     })
 }

@@ -63,6 +63,12 @@ fn every_contradiction_is_told_with_a_value_that_works() {
         &[("wire.budget.inflate.share", "0.7")],
         &[("wire.budget.produce.share", "0.7")],
         &[("wire.budget.inflate.share", "0")],
+        &[
+            ("wire.budget.inflate.share", "0.7"),
+            ("wire.budget.produce.share", "0.7"),
+        ],
+        &[("wire.budget.produce.share", "0.003")],
+        &[("max.request.size", "67108865")],
     ];
     for pairs in cases {
         the_advice_works(pairs);
@@ -82,6 +88,8 @@ fn the_value_at_the_limit_is_fine() {
         ("receive.message.max.bytes", "17825792"),
         ("delivery.timeout.ms", "30005"),
         ("wire.batch.inflated.max.bytes", "67108864"),
+        ("max.request.size", "67108864"),
+        ("wire.budget.produce.share", "0"),
     ];
     for pair in fine {
         assert_eq!(Config::from_pairs([pair]).unwrap().lint(), [], "{pair:?}");

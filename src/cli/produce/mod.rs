@@ -72,6 +72,12 @@ impl ProduceOptions {
             .config(&[("client.id", "nearside-produce")])?;
         config.require_bootstrap()?;
         refuse_contradictions(&config)?;
+        if config.producer_settings().buffer_bytes == 0 {
+            return Err(Failure::usage(
+                "`wire.budget.produce.share` is 0, which leaves no byte of `memory.budget.bytes` to \
+                 produce; `wire.budget.produce.share=0.25` works",
+            ));
+        }
         if config.produce.acks != Acks::All {
             return Err(Failure::usage(
                 "`acks` is 1, but what the leader alone has may be lost, and without sequence \
@@ -103,6 +109,8 @@ struct Run {
     /// Lines taken; a record's token is the number of its line.
     lines: u64,
     patience: Duration,
+    /// Free bytes of the produce buffer with which the next lot is taken.
+    room: usize,
     /// Why no more lines are taken, if it is a failure.
     broken: Option<Failure>,
 }
@@ -111,7 +119,9 @@ impl Run {
     fn new(options: &ProduceOptions, config: &Config) -> Result<Self, Error> {
         let topic = TopicName::from(options.topic.as_str());
         let (client, io) = Client::new(config, topic.clone())?;
+        let room = ROOM_BYTES.min(client.room());
         Ok(Self {
+            room,
             client,
             io,
             topic,
@@ -134,7 +144,7 @@ impl Run {
             let due = self.client.next_deadline();
             tokio::select! {
                 Some(input) = self.io.recv() => self.client.io(input),
-                lot = lots.recv(), if reading && self.client.room() >= ROOM_BYTES => {
+                lot = lots.recv(), if reading && self.client.room() >= self.room => {
                     reading = lot.is_some_and(|lot| self.take(lot));
                     if !reading {
                         self.client.flush();
@@ -214,6 +224,6 @@ impl Run {
     }
 }
 
-/// Room that a lot may need; records larger than that wait for the buffer to empty.
+/// Room that a lot may need. A smaller buffer, and larger records, wait until all is written.
 const ROOM_BYTES: usize = 4 << 20;
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
