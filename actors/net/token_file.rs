@@ -1,6 +1,6 @@
 //! Access tokens from a file that somebody else keeps fresh (KIP-768).
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -37,6 +37,10 @@ impl TokenProvider for TokenFile {
 /// The token in `file`, and how long it is good from now on. No error tells what the file holds.
 fn read(file: &Path) -> Result<AccessToken, String> {
     let refused = |what: String| format!("`{}` {what}", file.display());
+    // A pipe would hold its thread until somebody writes.
+    if fs::metadata(file).is_ok_and(|found| !found.is_file()) {
+        return Err(refused("is no file".to_owned()));
+    }
     // Reserved at once: a text that grows leaves copies behind that nobody wipes.
     let mut text = Zeroizing::new(String::with_capacity(TOKEN_MAX));
     File::open(file)
@@ -54,3 +58,14 @@ fn read(file: &Path) -> Result<AccessToken, String> {
 
 /// Longest token that brokers take (S9), and then some.
 const TOKEN_MAX: usize = 64 * 1_024 + 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_is_refused_and_not_waited_for() {
+        let error = read(Path::new("/dev/null")).unwrap_err();
+        assert_eq!(error, "`/dev/null` is no file");
+    }
+}

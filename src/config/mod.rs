@@ -285,11 +285,14 @@ fn refuse(written: &str, key: &str, value: &str) -> Option<Problem> {
 }
 
 /// A value as a message tells it. The address of an endpoint that gives tokens may hold what gets
-/// them.
+/// them, and what stands in its place may be a token.
 fn told(key: &str, value: &str) -> String {
+    if key != lint_security::TOKEN_FILE {
+        return value.into();
+    }
     match value.split_once(':') {
-        Some((scheme, _)) if key == lint_security::TOKEN_FILE => format!("{scheme}:[redacted]"),
-        Some(_) | None => value.into(),
+        Some((scheme, _)) => format!("{scheme}:[redacted]"),
+        None => "[redacted]".into(),
     }
 }
 

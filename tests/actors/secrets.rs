@@ -75,8 +75,11 @@ fn no_configuration_shows_a_secret() {
     }
     let endpoint = format!("https://bob:{SECRET}@issuer.example/token?client_secret={SECRET}");
     let key = "sasl.oauthbearer.token.endpoint.url";
-    let refused = Config::from_pairs([(key, endpoint.as_str())]).expect_err(key);
-    shows_nothing(key, &format!("{refused} {refused:?}"));
+    // A token where its file belongs, too.
+    for value in [endpoint.as_str(), SECRET] {
+        let refused = Config::from_pairs([(key, value)]).expect_err(key);
+        shows_nothing(key, &format!("{refused} {refused:?}"));
+    }
     for key in [
         "ssl.key.password",
         "ssl.keystore.password",
