@@ -231,7 +231,11 @@ impl ClassicMember {
             // it can commit in it.
             Phase::Joining(_) | Phase::Leading(..) | Phase::Syncing(..) => {
                 self.queue.revoke_all(budget, facts.now);
-                self.lead_on(facts);
+                // The rebalance that follows gives out what is not known yet. No such thing follows
+                // a static member.
+                if self.says_good_bye() {
+                    self.lead_on(facts);
+                }
             }
             Phase::Idle
             | Phase::Waiting
@@ -271,9 +275,6 @@ impl ClassicMember {
                 Notice::Empty => self.on_empty(facts),
                 Notice::Overrun(late) => self.tell(Event::DrainOverrun(late)),
             }
-        }
-        if self.is_stopping() && self.phase == Phase::Waiting {
-            self.phase = Phase::Stopping;
         }
         self.look_for_coordinator();
         self.try_join(facts);

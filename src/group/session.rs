@@ -342,13 +342,20 @@ impl ClassicMember {
         }
     }
 
+    /// Whether a stop ends with a LeaveGroup.
+    pub(super) const fn says_good_bye(&self) -> bool {
+        self.settings.instance.is_none() || self.settings.leave_on_stop
+    }
+
     /// Everything is released: says good-bye, unless the member is static and means to come back
     /// (KIP-345).
     pub(super) fn leave(&mut self, _facts: Facts<'_>) {
         self.drop_generation();
-        let stays = self.settings.instance.is_some() && !self.settings.leave_on_stop;
-        let (Some(member), false, true) = (self.member.clone(), stays, self.finder.known.is_some())
-        else {
+        let (Some(member), true, true) = (
+            self.member.clone(),
+            self.says_good_bye(),
+            self.finder.known.is_some(),
+        ) else {
             self.end();
             return;
         };

@@ -82,3 +82,15 @@ fn a_commit_refused_while_a_join_is_out_loses_nothing() {
     assert!(!has(&rig, first, "lost"), "{:?}", rig.log(first));
     assert_eq!(committed(&rig, 0), Some(7));
 }
+
+#[test]
+fn a_stop_whose_join_was_cut_off_joins_once_more_to_commit() {
+    let (mut rig, first) = between_join_and_answer(SECOND);
+    rig.finish(first, &partition(0), 0, 7);
+    rig.stop(first, SECOND * 20);
+    rig.cut_off(first);
+    rig.run_for(SECOND * 20);
+    assert!(rig.nodes[first].left, "{:?}", rig.log(first));
+    assert!(!has(&rig, first, "lost"), "{:?}", rig.log(first));
+    assert_eq!(committed(&rig, 0), Some(7));
+}

@@ -225,6 +225,15 @@ impl Rig {
         );
     }
 
+    /// Every connection of a process breaks.
+    pub(crate) fn cut_off(&mut self, node: usize) {
+        let connections: Vec<_> = self.nodes[node].connections.values().copied().collect();
+        for connection in connections {
+            self.cluster.disconnect(connection, self.now);
+            self.on_closed(connection);
+        }
+    }
+
     pub(crate) fn run_for(&mut self, span: Duration) {
         let until = self.now + span;
         for _ in 0..100_000 {
