@@ -171,15 +171,18 @@ impl BatchSet {
         }
         let messages = self.rest.split_to(run.size);
         let wanted = self.position.max(header.base_offset);
+        let strict = self.settings.strict;
+        let view =
+            BatchView::legacy(messages, header, wanted, checks).map(|view| view.reading(strict));
         if !run.unplaced {
             if self.is_behind(&header) {
                 return Ok(None);
             }
-            let view = BatchView::legacy(messages, header, wanted, checks)?;
+            let view = view?;
             self.position = view.next_offset();
             return Ok(Some(view));
         }
-        let view = self.placed(&BatchView::legacy(messages, header, wanted, checks)?)?;
+        let view = self.placed(&view?)?;
         if self.is_behind(view.header()) {
             return Ok(None);
         }

@@ -391,7 +391,19 @@ impl<'a> Cursor<'a> {
         let before = rows.len();
         let mut seen = std::collections::BTreeSet::new();
         rows.retain(|row| seen.insert(key(row)));
-        let dropped = u32::try_from(before - rows.len()).unwrap_or(u32::MAX);
+        self.note_duplicates(before - rows.len());
+    }
+
+    /// Sorts rows and drops those that are there twice, without memory of its own.
+    pub(crate) fn sort_unique<T: Ord>(&mut self, rows: &mut Vec<T>) {
+        let before = rows.len();
+        rows.sort_unstable();
+        rows.dedup();
+        self.note_duplicates(before - rows.len());
+    }
+
+    fn note_duplicates(&mut self, dropped: usize) {
+        let dropped = u32::try_from(dropped).unwrap_or(u32::MAX);
         self.oddities.duplicates = self.oddities.duplicates.saturating_add(dropped);
     }
 }

@@ -337,6 +337,25 @@ fn fields_that_leave_their_message_are_corrupt() {
 }
 
 #[test]
+fn a_length_below_minus_one_is_null_but_to_a_strict_reader() {
+    let mut bytes = Message::at(0, 1, "v").bytes();
+    // The key's length, behind offset, size, checksum, magic, attributes and timestamp.
+    bytes.splice(26..30, (-2_i32).to_be_bytes());
+    let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, &bytes[16..]) as u32;
+    bytes.splice(12..16, sum.to_be_bytes());
+    for strict in [false, true] {
+        let settings = ReadSettings {
+            strict,
+            ..ReadSettings::default()
+        };
+        let set = BatchSet::new(Bytes::from(bytes.clone()), Offset(0), settings);
+        let read = drain(set);
+        assert_eq!(read.error.is_some(), strict, "{read:?}");
+        assert_eq!(read.records.len(), usize::from(!strict));
+    }
+}
+
+#[test]
 fn a_codec_younger_than_the_version_is_poison() {
     let message = Message {
         attributes: 4,

@@ -128,7 +128,7 @@ pub struct Response {
     pub epoch: Option<Generation>,
     /// How long to wait before the next heartbeat.
     pub interval: Duration,
-    /// All partitions we shall own; `None` if that did not change.
+    /// All partitions we shall own, sorted; `None` if that did not change.
     pub assignment: Option<Vec<TopicIdPartition>>,
 }
 
@@ -188,6 +188,6 @@ fn read_assignment(cursor: &mut Cursor<'_>) -> Read<Option<Vec<TopicIdPartition>
         cursor.no_tags()?;
     }
     cursor.no_tags()?;
-    cursor.keep_first(&mut rows, |row| *row);
+    cursor.sort_unique(&mut rows);
     Ok(Some(rows))
 }

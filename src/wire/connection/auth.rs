@@ -196,7 +196,7 @@ impl Connection {
         self.step_mechanism(Some(Challenge(response.token)));
     }
 
-    fn exchange_malformed(&mut self, error: DecodeError, at: At) {
+    pub(super) fn exchange_malformed(&mut self, error: DecodeError, at: At) {
         self.emit(Event::Malformed(error));
         self.distrust(error.to_string(), at);
     }

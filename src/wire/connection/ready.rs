@@ -146,6 +146,10 @@ impl Connection {
 
     fn setup_answered(&mut self, (api, version): (ApiKey, i16), body: &Bytes, tags: u32, at: At) {
         if let Some(error) = self.setup_too_odd((api, version), body, tags) {
+            if matches!(api, ApiKey::SaslHandshake | ApiKey::SaslAuthenticate) {
+                return self.exchange_malformed(error, at);
+            }
+            self.emit(Event::Malformed(error.clone()));
             return self.setup_failed(Reason::Malformed(error), at);
         }
         match api {
