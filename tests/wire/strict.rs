@@ -78,4 +78,6 @@ fn the_setup_is_read_strictly_as_well() {
         panic!("{:?}", rig.last_reason());
     };
     assert_eq!((error.api, error.flaw), (ApiKey::ApiVersions, Flaw::Odd));
+    let counted = |event: &Event| matches!(event, Event::Malformed(_));
+    assert!(rig.events.iter().any(counted), "{:?}", rig.events);
 }
