@@ -83,7 +83,8 @@ impl Authority {
 /// TLS in front of another transport, as brokers have it.
 pub(crate) struct Tunnel {
     inside: Arc<dyn Transport>,
-    server: Arc<ServerConfig>,
+    /// None speaks no TLS.
+    server: Option<Arc<ServerConfig>>,
     dialled: Mutex<Vec<(SocketAddr, Instant)>>,
     /// Serial numbers would do; the certificates themselves are simpler.
     pub(crate) clients: Arc<Mutex<Vec<CertificateDer<'static>>>>,
@@ -117,9 +118,18 @@ impl Tunnel {
             .expect("certificates");
         let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).expect("a key");
         let server = builder.with_single_cert(chain, key).expect("a pair");
+        Self::speaking(inside, Some(Arc::new(server)))
+    }
+
+    /// Notes the dials and changes nothing.
+    pub(crate) fn none(inside: Arc<dyn Transport>) -> Arc<Self> {
+        Self::speaking(inside, None)
+    }
+
+    fn speaking(inside: Arc<dyn Transport>, server: Option<Arc<ServerConfig>>) -> Arc<Self> {
         Arc::new(Self {
             inside,
-            server: Arc::new(server),
+            server,
             dialled: Mutex::default(),
             clients: Arc::default(),
         })
@@ -162,7 +172,10 @@ impl Transport for Tunnel {
         dialled.push((address, Instant::now()));
         drop(dialled);
         let inside = self.inside.dial(address);
-        let acceptor = TlsAcceptor::from(Arc::clone(&self.server));
+        let Some(server) = &self.server else {
+            return inside;
+        };
+        let acceptor = TlsAcceptor::from(Arc::clone(server));
         let clients = Arc::clone(&self.clients);
         Box::pin(async move {
             let mut inside = inside.await?;

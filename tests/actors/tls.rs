@@ -216,14 +216,35 @@ fn an_expired_certificate_is_refused_with_its_date() {
     });
 }
 
+/// One dial per half minute at every address, the first few pauses aside.
+async fn left_alone(tunnel: &Tunnel, aside: usize) {
+    for _ in 0..3 {
+        minute().await;
+    }
+    let pauses = tunnel.pauses();
+    assert_eq!(pauses.len(), 3, "every broker is tried");
+    for pauses in pauses {
+        let pauses = &pauses[aside..];
+        assert!(pauses.len() >= 2, "{pauses:?}");
+        let half_minute = Duration::from_secs(30);
+        assert!(
+            pauses.iter().all(|pause| *pause >= half_minute),
+            "{pauses:?}"
+        );
+    }
+}
+
 /// wire.md A2
 #[test]
 fn a_plaintext_listener_is_named_and_left_alone_for_half_a_minute() {
     run(async {
         let (stage, seen, authority) = (ten_records(), Seen::default(), Authority::new());
-        let fleet = started(over(&stage, stage.transport(), &authority, &seen)).await;
+        let plain = Tunnel::none(stage.transport());
+        let fleet = started(over(&stage, plain.clone(), &authority, &seen)).await;
         let why = refusal(&fleet, ErrorKind::WrongPort).await;
         assert!(why.contains("does not speak TLS"), "{why}");
+        // A broker that shuts down hangs up as well, so the second time decides.
+        left_alone(&plain, 1).await;
         fleet.stop(Duration::from_secs(20)).await;
     });
 }
@@ -240,13 +261,21 @@ fn a_tls_listener_is_named_to_a_plaintext_client() {
         let fleet = started(builder).await;
         let why = refusal(&fleet, ErrorKind::WrongPort).await;
         assert!(why.contains("TLS"), "{why}");
-        minute().await;
-        assert!(tunnel.dials() <= 3 * 4, "{} dials", tunnel.dials());
+        left_alone(&tunnel, 0).await;
         fleet.stop(Duration::from_secs(20)).await;
     });
 }
 
-/// wire.md A25
+/// Connections that are lost dial anew, and only new ones shake hands.
+fn lose_a_connection(stage: &Stage) {
+    let broker = nearside::ids::BrokerId(stage.leader("orders", 0).unwrap_or(1));
+    stage.cluster().with(|cluster| {
+        cluster.kill(broker);
+        cluster.revive(broker);
+    });
+}
+
+/// wire.md A25, T4
 #[test]
 fn a_key_replaced_on_disk_is_used_and_garbage_is_not() {
     run(async {
@@ -264,15 +293,8 @@ fn a_key_replaced_on_disk_is_used_and_garbage_is_not() {
         let der = |pair: &Pair| CertificateDer::from_pem_slice(pair.chain.as_bytes()).expect("PEM");
         assert!(tunnel.clients().iter().all(|shown| *shown == der(&old)));
         file.write(new.whole());
-        let mut leader = 1;
         until_hashed("the new one is shown", || {
-            // Connections that are lost dial anew, and only new ones shake hands.
-            leader = leader % 3 + 1;
-            stage.cluster().with(|cluster| {
-                let broker = nearside::ids::BrokerId(leader);
-                cluster.kill(broker);
-                cluster.revive(broker);
-            });
+            lose_a_connection(&stage);
             tunnel.clients().contains(&der(&new))
         })
         .await;
@@ -284,10 +306,21 @@ fn a_key_replaced_on_disk_is_used_and_garbage_is_not() {
                 .any(|one| one.name == "tls_reload")
         };
         assert!(!refused());
-        file.write("garbage");
-        until_hashed("the garbage is told", refused).await;
-        file.write(new.whole());
-        until_hashed("it is in order again", || !refused()).await;
+        // A key beside another one's chain is no better than garbage.
+        let mixed = format!("{}{}", old.key, new.chain);
+        for unusable in ["garbage", &mixed] {
+            file.write(unusable);
+            until_hashed("it is told", refused).await;
+            let handshakes = tunnel.clients().len();
+            until_hashed("the one before is shown", || {
+                lose_a_connection(&stage);
+                tunnel.clients().len() > handshakes
+            })
+            .await;
+            assert_eq!(tunnel.clients().last(), Some(&der(&new)));
+            file.write(new.whole());
+            until_hashed("it is in order again", || !refused()).await;
+        }
         fleet.stop(Duration::from_secs(20)).await;
         let mine = tunnel.clients();
         assert!(
