@@ -162,3 +162,23 @@ fn an_assignment_that_claims_two_billion_topics_is_malformed() {
         )
     );
 }
+
+/// Found by the target `decode_vs_crate`: the protocol library takes no byte but 1 for "there".
+#[test]
+fn whatever_byte_from_zero_on_says_that_an_assignment_is_there() {
+    let absent = samples::encode(&response(0).with_assignment(None), 1);
+    // The null structure and the count of tags are the last two bytes.
+    let head = absent.slice(..absent.len() - 2);
+    let read = |byte: u8| {
+        // No topics, no tags inside, no tags behind.
+        let body = [&head[..], &[byte, 1, 0, 0]].concat();
+        let assignment = Response::decode(1, &body.into()).unwrap().assignment;
+        assignment.map(|rows| rows.len())
+    };
+    for byte in [0, 1, 7, 127] {
+        assert_eq!(read(byte), Some(0), "{byte}");
+    }
+    for byte in [128, 255] {
+        assert_eq!(read(byte), None, "{byte}");
+    }
+}

@@ -194,7 +194,7 @@ pub fn all() -> Vec<Target> {
             repair: Repair::None,
             // The buffer, and a connection.
             room: 3 * BASE,
-            inputs: 20 * MILLION,
+            inputs: 26 * MILLION,
         },
         Target {
             name: "varint",
@@ -203,7 +203,7 @@ pub fn all() -> Vec<Target> {
             repair: Repair::None,
             // A value of up to 64 KiB that is written, and the same by hand.
             room: 8 * BASE,
-            inputs: 20 * MILLION,
+            inputs: 22 * MILLION,
         },
         Target {
             name: "tagged",
@@ -211,7 +211,7 @@ pub fn all() -> Vec<Target> {
             seeds: tagged::seeds,
             repair: Repair::None,
             room: BASE,
-            inputs: 50 * MILLION,
+            inputs: 38 * MILLION,
         },
         Target {
             name: "producer",
@@ -220,7 +220,7 @@ pub fn all() -> Vec<Target> {
             repair: Repair::None,
             // The cluster is kept whole.
             room: usize::MAX / 2,
-            inputs: MILLION / 2,
+            inputs: 2 * MILLION / 5,
         },
     ];
     decoders.into_iter().chain(codecs).chain(others).collect()

@@ -24,7 +24,7 @@ pub(super) fn run(data: &[u8]) {
     let Ok((ours, oddities)) = Response::decode(api, version, &body) else {
         return;
     };
-    if oddities != Oddities::default() {
+    if oddities != Oddities::default() || is_told_apart(&ours, version, &body) {
         return;
     }
     let Some(theirs) = rewritten(api, version, body) else {
@@ -71,6 +71,16 @@ fn rewritten(api: ApiKey, version: i16, body: Bytes) -> Option<Bytes> {
             both::<wire::ConsumerGroupHeartbeatResponse>(version, body)
         }
     }
+}
+
+/// A structure that may be null is there for Kafka and for us if the byte before it is 0 or above,
+/// for the library if it is 1.
+fn is_told_apart(ours: &Response, version: i16, body: &Bytes) -> bool {
+    let Response::ConsumerGroupHeartbeat(ours) = ours else {
+        return false;
+    };
+    let theirs = wire::ConsumerGroupHeartbeatResponse::decode(&mut body.clone(), version);
+    theirs.is_ok_and(|theirs| theirs.assignment.is_some() != ours.assignment.is_some())
 }
 
 fn both<T: Decodable + Encodable>(version: i16, mut body: Bytes) -> Option<Bytes> {
