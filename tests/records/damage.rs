@@ -149,6 +149,28 @@ fn offsets_that_overlap_or_overflow_are_corrupt() {
     }
 }
 
+/// wire.md 8.1 B5
+#[test]
+fn a_negative_last_delta_is_corrupt_and_no_way_back() {
+    let mut batch = Forge::filled(10, 3);
+    batch.last_delta = -1;
+    let read = drain(open(batch.bytes(), 10));
+    assert_eq!((read.records.len(), read.position), (0, 10));
+    let error = read.error.unwrap();
+    assert_eq!((error.label(), error.skip_to()), ("corrupt", None));
+}
+
+/// wire.md 8.1 B7: the count is judged by the body as inflated.
+#[test]
+fn a_count_that_the_inflated_body_cannot_hold_is_corrupt() {
+    let packed = crate::bombs::gzip(&Forge::filled(10, 5).body);
+    let mut batch = Forge::filled(10, 5).packed(1, packed);
+    assert_eq!(drain(open(batch.bytes(), 10)).records, values(10, 0..5));
+    // The body has 45 bytes: six records at most.
+    (batch.count, batch.last_delta) = (7, 9);
+    assert_eq!(stops(&batch, Corruption::Count(7)).position, 10);
+}
+
 #[test]
 fn a_length_below_the_smallest_batch_is_corrupt() {
     for length in [i32::MIN, -1, 0, 13, 48] {

@@ -297,3 +297,32 @@ fn what_is_tolerated_and_counted_is_an_error_to_a_strict_reader() {
         assert_eq!(found, reason);
     }
 }
+
+/// wire.md 8.1 B6
+#[test]
+fn attribute_bits_without_a_meaning_are_counted_and_passed_over() {
+    let mut odd = Forge::filled(10, 2);
+    odd.attributes = 1 << 7 | 1 << 14;
+    let mut set = open(join(&[&odd, &Forge::filled(12, 1)]), 10);
+    assert_eq!(set.by_ref().filter(Result::is_ok).count(), 2);
+    assert_eq!(
+        (set.counts().unknown_attributes, set.position()),
+        (1, Offset(13))
+    );
+    assert_eq!(drain(open(odd.bytes(), 10)).records, values(10, 0..2));
+}
+
+/// wire.md 8.2 E3
+#[test]
+fn lengths_below_minus_one_are_null_and_counted() {
+    // Length, attributes, timestamp, offset; key of -2, value of -3, no headers.
+    let odd = [2 * 6, 0, 0, 0, 3, 5, 0];
+    let mut batch = Forge::at(0).full(0, 0, None, Some(b""), &[0]);
+    batch.body.splice(.., odd);
+    let view = open(batch.bytes(), 0).next().unwrap().unwrap();
+    let mut records = view.records();
+    let record = records.next().unwrap().unwrap();
+    assert_eq!((record.key, record.value), (None, None));
+    assert_eq!(records.odd_nulls(), 2);
+    assert!(records.next().is_none());
+}
