@@ -148,7 +148,7 @@ pub(super) const FOREIGN: &[(&str, &str)] = &[
     ),
     (
         "buffer.memory",
-        "a share of `memory.budget.bytes` takes its place; leave it out",
+        "`wire.budget.produce.share` of `memory.budget.bytes` takes its place; leave it out",
     ),
     (
         "retries",

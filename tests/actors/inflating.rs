@@ -86,12 +86,16 @@ fn with_the_share_used_up_and_handlers_that_stand_still_one_batch_opens_and_all_
             let fleet = start(small(builder)).await;
             let limit = fleet.report().inflation.limit;
             assert_eq!(limit, BUDGET / 4);
-            until("the share is used up, and one batch more is open", || {
+            until("the share is used up", || inflated(&fleet) > limit - BATCH).await;
+            let since = tokio::time::Instant::now();
+            until("one batch more is open", || {
                 let report = fleet.report();
                 assert!(report.inflation.charged <= limit, "{report:?}");
                 inflated(&fleet) > limit
             })
             .await;
+            // A second later any partition that holds nothing would open one.
+            assert!(since.elapsed() < Duration::from_millis(500));
             tokio::time::sleep(Duration::from_millis(300)).await;
             assert!(inflated(&fleet) < limit + BATCH, "one at a time");
             assert_eq!(seen.len(), 0);
