@@ -149,7 +149,7 @@ impl Connection {
             if matches!(api, ApiKey::SaslHandshake | ApiKey::SaslAuthenticate) {
                 return self.exchange_malformed(error, at);
             }
-            self.emit(Event::Malformed(error.clone()));
+            self.emit(Event::Malformed(error));
             return self.setup_failed(Reason::Malformed(error), at);
         }
         match api {
