@@ -74,8 +74,8 @@ impl ProduceOptions {
         refuse_contradictions(&config)?;
         if config.producer_settings().buffer_bytes == 0 {
             return Err(Failure::usage(
-                "`wire.budget.produce.share` is 0, which leaves no byte of `memory.budget.bytes` to \
-                 produce; `wire.budget.produce.share=0.25` works",
+                "`wire.budget.produce.share` is 0, which leaves no byte of `memory.budget.bytes` \
+                 to produce; `wire.budget.produce.share=0.25` works",
             ));
         }
         if config.produce.acks != Acks::All {
