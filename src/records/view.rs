@@ -192,6 +192,11 @@ impl BatchView {
         Records::new(self, cursor)
     }
 
+    /// Bytes of the records behind `cursor`, which [`Records::cursor`] of this view gave.
+    pub fn bytes_from(&self, cursor: RecordCursor) -> usize {
+        cursor.rest(self.body()).len()
+    }
+
     /// The records behind `cursor`, which [`Records::cursor`] of this view gave, in memory of their
     /// own: whoever keeps them keeps no frame.
     #[must_use]

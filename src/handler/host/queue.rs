@@ -112,8 +112,9 @@ impl Queue {
         // A batch that came as it is shares its buffer with those that came with it.
         let alone = view.raw().is_none() || self.origins.len() == 1;
         let left = view.count().saturating_sub(cursor.records_passed());
-        let little = left < view.count() / LITTLE;
-        let large = view.held_bytes() > LARGE_BYTES;
+        let (held, bytes_left) = (view.held_bytes(), view.bytes_from(cursor));
+        let little = left < view.count() / LITTLE && bytes_left < held / LITTLE_BYTES;
+        let large = held > LARGE_BYTES;
         if self.lent > 0 || !(alone && little && large) || next.since(front.since) < LONG {
             return;
         }
@@ -123,7 +124,7 @@ impl Queue {
             since: front.since,
         };
         self.waiting_records = self.waiting_records.saturating_sub(records(view));
-        self.waiting_bytes = self.waiting_bytes.saturating_sub(view.held_bytes());
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(held);
         self.waiting_records += records(&copy.view);
         self.waiting_bytes += copy.view.held_bytes();
         self.origins.pop_front();
@@ -205,7 +206,8 @@ fn records(view: &BatchView) -> usize {
 
 /// A buffer above this is not kept for little.
 const LARGE_BYTES: usize = 64 << 10;
-/// Little is below this part of the records.
+/// Little is below this part of the records, and of the bytes: copies are charged to nobody.
 const LITTLE: u32 = 16;
+const LITTLE_BYTES: usize = 16;
 /// How long it may be kept all the same.
 const LONG: Duration = Duration::from_secs(5);

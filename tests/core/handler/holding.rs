@@ -30,11 +30,20 @@ impl Drop for Counted {
     }
 }
 
+/// This record is large beside the others of its batch.
+const HEAVY: i64 = 1_099;
+
+/// What a record says.
+fn value(offset: i64) -> String {
+    let width = if offset == HEAVY { 60 * VALUE } else { VALUE };
+    format!("{offset:0width$}")
+}
+
 /// A batch of 100 KB from `base` on, whose buffer counts in `alive`.
 fn large(base: i64, codec: Compression, alive: &Arc<AtomicUsize>) -> BatchView {
     let mut writer = BatchWriter::new(codec);
     for offset in base..base + RECORDS {
-        let value = format!("{offset:0VALUE$}");
+        let value = value(offset);
         let record = NewRecord {
             value: Some(value.as_bytes()),
             ..NewRecord::default()
@@ -54,7 +63,7 @@ fn failing(bad: i64, times: u32, delay: Duration, seen: &Log<i64>) -> Subscripti
     let seen = Arc::clone(seen);
     let handler = handler_fn(move |message: Message<Raw>, context: Context| {
         let offset = message.offset().0;
-        let right = format!("{offset:0VALUE$}");
+        let right = value(offset);
         assert_eq!(message.payload(), Some(right.as_bytes()));
         let fails = offset == bad && context.attempt() <= times;
         if !fails {
@@ -108,6 +117,19 @@ fn a_batch_that_does_not_wait_for_long_or_of_which_much_is_left_stays_as_it_is()
     rig.assign(1, &failing(94, 1, seconds(60), &seen));
     rig.deliver(1, vec![large(0, Compression::None, &alive)]);
     assert_eq!(alive.load(Ordering::SeqCst), 1, "6 of 100 are left");
+}
+
+#[test]
+fn a_few_records_that_are_much_of_a_batch_are_not_copied() {
+    let (alive, seen) = (Arc::default(), log());
+    let mut rig = Rig::new();
+    rig.assign(0, &failing(HEAVY, 1, seconds(60), &seen));
+    rig.deliver(0, vec![large(1_000, Compression::None, &alive)]);
+    assert_eq!(rig.report(0).watermark(), HEAVY);
+    assert_eq!(alive.load(Ordering::SeqCst), 1);
+    rig.pass(seconds(60));
+    assert_eq!(rig.report(0).watermark(), HEAVY + 1);
+    assert_eq!(alive.load(Ordering::SeqCst), 0);
 }
 
 /// An inflated batch has a buffer of its own; what was fetched together shares one.
