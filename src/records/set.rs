@@ -196,7 +196,8 @@ impl BatchSet {
         let Some(seat) = &self.seat else {
             return view.inflate(limit);
         };
-        let charge = seat.charge_next();
+        // This is rare, and a row that is refused is fetched again: it stands behind nobody.
+        let charge = seat.charge_next().in_turn();
         view.inflate_charged(limit, charge)
             .map_err(|error| match error {
                 InflateError::Batch(error) => error,

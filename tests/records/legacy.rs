@@ -1,9 +1,10 @@
 //! Message sets of versions 0 and 1, so that old segments are never skipped (wire.md 8.5).
 
 use bytes::Bytes;
+use nearside::budget::{Budget, Inflation};
 use nearside::ids::Offset;
 use nearside::records::{
-    BatchError, BatchSet, BatchView, Corruption, PoisonReason, ReadSettings, TimestampType,
+    BatchError, BatchSet, BatchView, Charge, Corruption, PoisonReason, ReadSettings, TimestampType,
 };
 use proptest::prelude::*;
 
@@ -208,6 +209,19 @@ fn a_wrapper_at_offset_0_counts_from_0_and_loses_nothing() {
     );
     let found = read(&[first], 3);
     assert_eq!(found.records, named(3..5));
+}
+
+#[test]
+fn a_wrapper_at_offset_0_is_read_although_others_wait_for_more_room_than_there_is() {
+    let inflation = Inflation::new(1 << 20, Budget::new(1 << 20));
+    let seat = inflation.seat();
+    let (mut most, mut beyond) = (seat.charge(), seat.charge_next());
+    assert!(most.grow((1 << 20) - 100_000) && beyond.grow(200_000));
+    let _turn = seat.when_room(1 << 20, || {});
+    let wrapper = Message::around(0, 1, GZIP, &plain(1, 0..3));
+    let mut set = open(join(&[wrapper]), 0).charged_to(&inflation.seat());
+    let view = set.next().unwrap().unwrap();
+    assert_eq!(view.records().filter(Result::is_ok).count(), 3);
 }
 
 #[test]
