@@ -7,6 +7,7 @@
 //! the hands of handlers stays below the limit, whatever the number of brokers and partitions.
 
 mod inflation;
+mod overdue;
 mod waiting;
 
 use std::fmt;
@@ -17,7 +18,8 @@ use bytes::Bytes;
 
 use waiting::Waiting;
 
-pub use inflation::{Inflation, InflationCharge, InflationSeat};
+pub use inflation::{Inflation, InflationCharge, InflationSeat, Turn};
+pub use overdue::OverduePlace;
 
 /// The right to hold bytes, shared by all who fetch. Clones share one pool.
 ///
@@ -115,10 +117,7 @@ impl Budget {
     /// Calls `wake` once, from any thread, when a refused [`take`](Self::take) of `want` bytes is
     /// worth repeating; at once if it is already.
     pub fn when_free(&self, want: usize, wake: impl FnOnce() + Send + 'static) {
-        self.0.waiting.join(want, || {
-            wake();
-            true
-        });
+        self.0.waiting.join(want, wake);
         self.0.wake();
     }
 
@@ -195,7 +194,7 @@ impl Pool {
     /// Wakes those for whom it is worth trying. More may be woken than can be served; waking fewer
     /// would leave one asleep if another does not want any more.
     fn wake(&self) {
-        let _all_want_it = self.waiting.wake(|want| {
+        self.waiting.wake(|want| {
             let charged = self.charged.load(Ordering::SeqCst);
             self.worthwhile(want.min(self.part())) <= self.limit.saturating_sub(charged)
         });

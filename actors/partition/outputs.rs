@@ -75,8 +75,7 @@ impl PartitionActor {
             self.thread.routing.partition_bytes,
             self.reading.settings.inflated_bytes_max,
         );
-        let room = open::room_at_once(partition_bytes, bytes_max)
-            .saturating_sub(self.opening.inflated_bytes());
+        let room = self.opening.room_at_once(partition_bytes, bytes_max);
         let index = open::index(delivery, &self.reading, room);
         self.thread.telemetry.note_inflated(index.inflated_bytes());
         self.damage = index.damage;

@@ -4,11 +4,15 @@
 //! the room it needs to get rid of them. A batch charges its output before it grows; without room
 //! it stays compressed and waits.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::waiting::Waiting;
+use super::overdue::Overdue;
+use super::waiting::{Ticket, Waiting};
 use super::{Budget, Permit};
 use crate::records::Charge;
 
@@ -16,20 +20,21 @@ use crate::records::Charge;
 #[derive(Clone)]
 pub struct Inflation(Arc<Share>);
 
-struct Share {
+pub(super) struct Share {
     limit: usize,
     charged: AtomicUsize,
     /// What is held beyond the share is taken from fetching.
     fetching: Budget,
     /// Whether a batch is open beyond the share: one may be at a time.
     overdrawn: AtomicBool,
+    pub(super) overdue: Overdue,
     waiting: Waiting,
 }
 
 /// A partition's place among those who inflate. It knows what the partition holds.
 #[derive(Clone)]
 pub struct InflationSeat {
-    share: Arc<Share>,
+    pub(super) share: Arc<Share>,
     held: Arc<AtomicUsize>,
 }
 
@@ -38,24 +43,28 @@ pub struct InflationCharge {
     seat: InflationSeat,
     /// Bytes of the share.
     bytes: usize,
-    beyond: Beyond,
+    right: Right,
+    /// Bytes beyond the share.
+    beyond: Option<Permit>,
     /// Whether it takes its turn before others who wait.
     in_turn: bool,
 }
 
 /// What a charge may take once the share is used up.
-enum Beyond {
+#[derive(Clone, Copy)]
+pub(super) enum Right {
     Nothing,
     /// What it needs, unless another batch does so already.
     OneAtATime,
-    /// What it needs.
-    Anything,
-    /// It has done so.
-    Taken {
-        permit: Permit,
-        /// Whether others wait for it to end before they may.
-        alone: bool,
-    },
+    /// What those who are overdue leave each other.
+    Overdue,
+}
+
+/// A place among those who wait for room. Dropping it leaves it, and lets the next one look.
+#[must_use]
+pub struct Turn {
+    share: Arc<Share>,
+    ticket: Option<Ticket>,
 }
 
 impl Inflation {
@@ -67,6 +76,7 @@ impl Inflation {
             charged: AtomicUsize::new(0),
             fetching,
             overdrawn: AtomicBool::new(false),
+            overdue: Overdue::default(),
             waiting: Waiting::default(),
         }))
     }
@@ -99,18 +109,13 @@ impl InflationSeat {
     /// A charge for a batch that may as well stay compressed: within the share, behind all who
     /// wait.
     pub fn charge(&self) -> InflationCharge {
-        self.with(Beyond::Nothing)
+        self.with(Right::Nothing)
     }
 
     /// A charge for a batch that a handler has room for: with the share used up it goes beyond, if
     /// no other batch does at present.
     pub fn charge_next(&self) -> InflationCharge {
-        self.with(Beyond::OneAtATime)
-    }
-
-    /// A charge that is never refused, for a partition that holds nothing and has waited long.
-    pub fn charge_overdue(&self) -> InflationCharge {
-        self.with(Beyond::Anything).in_turn()
+        self.with(Right::OneAtATime)
     }
 
     /// Whether nothing that the partition inflated is held any more.
@@ -119,23 +124,37 @@ impl InflationSeat {
     }
 
     /// Calls `wake` once, from any thread, when a batch refused at `bytes` is worth trying again;
-    /// at once if it is already. `wake` says whether it is still wanted; if not, the next is woken.
-    pub fn when_room(&self, bytes: usize, wake: impl FnOnce() -> bool + Send + 'static) {
-        self.share.waiting.join(bytes, wake);
-        self.share.wake();
+    /// at once if it is already.
+    pub fn when_room(&self, bytes: usize, wake: impl FnOnce() + Send + 'static) -> Turn {
+        let ticket = Some(self.share.waiting.join(bytes, wake));
+        let share = Arc::clone(&self.share);
+        share.wake();
+        Turn { share, ticket }
     }
 
-    /// Leaves the turn to the next: for who was woken and wants nothing any more.
-    pub fn pass_on(&self) {
-        self.share.wake();
-    }
-
-    fn with(&self, beyond: Beyond) -> InflationCharge {
+    pub(super) fn with(&self, right: Right) -> InflationCharge {
         InflationCharge {
             seat: self.clone(),
             bytes: 0,
-            beyond,
+            right,
+            beyond: None,
             in_turn: false,
+        }
+    }
+}
+
+impl Turn {
+    /// For who was woken and makes use of it: the next waits on.
+    pub fn take(mut self) {
+        self.ticket = None;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.share.waiting.leave(ticket);
+            self.share.wake();
         }
     }
 }
@@ -150,27 +169,38 @@ impl InflationCharge {
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        match &self.beyond {
-            Beyond::Taken { permit, .. } => self.bytes + permit.bytes(),
-            Beyond::Nothing | Beyond::OneAtATime | Beyond::Anything => self.bytes,
-        }
+        self.bytes + self.bytes_beyond()
+    }
+
+    fn bytes_beyond(&self) -> usize {
+        self.beyond.as_ref().map_or(0, Permit::bytes)
     }
 
     fn overdraw(&mut self, bytes: usize) -> bool {
-        let share = &self.seat.share;
-        let alone = match &self.beyond {
-            Beyond::Nothing => return false,
-            Beyond::Taken { permit, .. } => {
-                permit.settle(permit.bytes() + bytes);
-                return true;
+        let (share, own) = (&self.seat.share, self.bytes_beyond());
+        let granted = match self.right {
+            Right::Nothing => false,
+            Right::OneAtATime => {
+                self.beyond.is_some() || !share.overdrawn.swap(true, Ordering::SeqCst)
             }
-            Beyond::OneAtATime if share.overdrawn.swap(true, Ordering::SeqCst) => return false,
-            Beyond::OneAtATime => true,
-            Beyond::Anything => false,
+            Right::Overdue => share.overdue.take(own, bytes, share.fetching.limit()),
         };
-        let permit = share.fetching.charge(bytes);
-        self.beyond = Beyond::Taken { permit, alone };
-        true
+        match &self.beyond {
+            Some(permit) if granted => permit.settle(own + bytes),
+            None if granted => self.beyond = Some(share.fetching.charge(bytes)),
+            Some(_) | None => {}
+        }
+        granted
+    }
+
+    /// Gives back what is no longer held beyond the share.
+    fn repay(&self, bytes: usize) {
+        if let Some(permit) = &self.beyond {
+            permit.settle(permit.bytes() - bytes);
+        }
+        if let Right::Overdue = self.right {
+            self.seat.share.overdue.give_back(bytes);
+        }
     }
 }
 
@@ -196,11 +226,9 @@ impl Charge for InflationCharge {
         let share = &self.seat.share;
         let mut rest = bytes;
         // What is beyond the share goes first, as it holds up fetching.
-        if let Beyond::Taken { permit, .. } = &self.beyond {
-            let repaid = rest.min(permit.bytes());
-            permit.settle(permit.bytes() - repaid);
-            rest -= repaid;
-        }
+        let repaid = rest.min(self.bytes_beyond());
+        self.repay(repaid);
+        rest -= repaid;
         let own = rest.min(self.bytes);
         self.bytes -= own;
         share.charged.fetch_sub(own, Ordering::SeqCst);
@@ -216,13 +244,9 @@ impl Drop for InflationCharge {
         let share = &self.seat.share;
         self.seat.held.fetch_sub(self.bytes(), Ordering::AcqRel);
         share.charged.fetch_sub(self.bytes, Ordering::SeqCst);
-        if let Beyond::Taken { alone, permit } =
-            std::mem::replace(&mut self.beyond, Beyond::Nothing)
-        {
-            drop(permit);
-            if alone {
-                share.overdrawn.store(false, Ordering::SeqCst);
-            }
+        self.repay(self.bytes_beyond());
+        if let (Right::OneAtATime, Some(_)) = (self.right, self.beyond.take()) {
+            share.overdrawn.store(false, Ordering::SeqCst);
         }
         share.wake();
     }
@@ -237,13 +261,8 @@ impl Share {
             .is_ok()
     }
 
-    fn wake(&self) {
-        while self.wake_some() {}
-    }
-
-    /// Wakes those who fit, and one more if nobody is beyond the share. True if one of them wants
-    /// nothing any more.
-    fn wake_some(&self) -> bool {
+    /// Wakes those who fit, one more if nobody is beyond the share, and who is overdue.
+    pub(super) fn wake(&self) {
         let mut free = self
             .limit
             .saturating_sub(self.charged.load(Ordering::SeqCst));
@@ -256,7 +275,8 @@ impl Share {
                     true
                 }
                 None => std::mem::take(&mut one_more),
-            })
+            });
+        self.overdue.wake(self.fetching.limit());
     }
 }
 
@@ -272,139 +292,14 @@ impl fmt::Debug for InflationSeat {
     }
 }
 
-impl fmt::Debug for InflationCharge {
+impl fmt::Debug for Turn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "InflationCharge({})", self.bytes())
+        write!(f, "Turn({:?})", self.ticket)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shares() -> (Inflation, Budget) {
-        let fetching = Budget::new(1_000);
-        (Inflation::new(100, fetching.clone()), fetching)
-    }
-
-    fn woken(seat: &InflationSeat, bytes: usize) -> Arc<AtomicUsize> {
-        let count = Arc::new(AtomicUsize::new(0));
-        let calls = Arc::clone(&count);
-        seat.when_room(bytes, move || {
-            calls.fetch_add(1, Ordering::AcqRel);
-            true
-        });
-        count
-    }
-
-    fn calls<const N: usize>(counts: [&Arc<AtomicUsize>; N]) -> [usize; N] {
-        counts.map(|count| count.load(Ordering::Acquire))
-    }
-
-    #[test]
-    fn what_may_stay_compressed_keeps_within_the_share() {
-        let (inflation, fetching) = shares();
-        let seat = inflation.seat();
-        let mut one = seat.charge();
-        assert!(one.grow(60) && one.grow(40));
-        assert!(!one.grow(1) && !seat.charge().grow(1));
-        assert_eq!((inflation.charged(), fetching.charged()), (100, 0));
-        assert!(!seat.is_empty());
-        drop(one);
-        assert_eq!(inflation.charged(), 0);
-        assert!(seat.is_empty());
-    }
-
-    #[test]
-    fn with_the_share_used_up_one_batch_at_a_time_goes_beyond_at_the_cost_of_fetching() {
-        let (inflation, fetching) = shares();
-        let full = inflation.seat();
-        let mut all = full.charge();
-        assert!(all.grow(100));
-        let (mut one, mut two) = (inflation.seat().charge_next(), full.charge_next());
-        assert!(one.grow(30) && one.grow(40));
-        assert!(!two.grow(1), "one at a time");
-        assert_eq!((one.bytes(), fetching.charged()), (70, 70));
-        drop(one);
-        assert_eq!(fetching.charged(), 0);
-        assert!(two.grow(1), "its turn");
-        drop((all, two));
-        assert_eq!((inflation.charged(), fetching.charged()), (0, 0));
-    }
-
-    #[test]
-    fn a_batch_that_outgrows_the_share_goes_on_beyond_it() {
-        let (inflation, fetching) = shares();
-        let mut one = inflation.seat().charge_next();
-        assert!(one.grow(90) && one.grow(90));
-        assert_eq!((inflation.charged(), fetching.charged()), (90, 90));
-        one.shrink(100);
-        assert_eq!((inflation.charged(), fetching.charged()), (80, 0));
-        assert_eq!(one.bytes(), 80);
-        drop(one);
-        assert_eq!((inflation.charged(), fetching.charged()), (0, 0));
-    }
-
-    #[test]
-    fn who_waits_is_woken_in_turn_when_there_is_room_and_nobody_overtakes() {
-        let (inflation, _) = shares();
-        let seat = inflation.seat();
-        let (mut all, mut beyond) = (seat.charge(), seat.charge_next());
-        assert!(all.grow(100) && beyond.grow(10));
-        let (first, second) = (woken(&seat, 60), woken(&seat, 30));
-        assert_eq!(calls([&first, &second]), [0, 0]);
-        drop(all);
-        assert_eq!(calls([&first, &second]), [1, 1], "90 of 100");
-        let third = woken(&seat, 100);
-        assert_eq!(calls([&third]), [1], "room at once");
-        drop(beyond);
-        assert!(seat.charge().grow(100), "nobody waits any more");
-    }
-
-    #[test]
-    fn the_end_of_the_one_beyond_wakes_one_other() {
-        let (inflation, _) = shares();
-        let seat = inflation.seat();
-        let (mut all, mut beyond) = (seat.charge(), seat.charge_next());
-        assert!(all.grow(100) && beyond.grow(10));
-        let (first, second) = (woken(&seat, 60), woken(&seat, 30));
-        drop(beyond);
-        assert_eq!(calls([&first, &second]), [1, 0]);
-        assert!(!seat.charge_next().grow(10), "not before those who wait");
-        assert!(seat.charge_next().in_turn().grow(60));
-        seat.pass_on();
-        assert_eq!(calls([&second]), [1], "the turn was given back");
-        drop(all);
-    }
-
-    #[test]
-    fn who_wants_nothing_any_more_when_woken_leaves_it_to_the_next() {
-        let (inflation, _) = shares();
-        let seat = inflation.seat();
-        let (mut all, mut beyond) = (seat.charge(), seat.charge_next());
-        assert!(all.grow(100) && beyond.grow(10));
-        for _ in 0..100_000 {
-            seat.when_room(60, || false);
-        }
-        let last = woken(&seat, 60);
-        drop(beyond);
-        assert_eq!(calls([&last]), [1]);
-        drop(all);
-    }
-
-    #[test]
-    fn who_has_waited_long_and_holds_nothing_is_not_refused() {
-        let (inflation, fetching) = shares();
-        let seat = inflation.seat();
-        let (mut all, mut beyond) = (seat.charge(), seat.charge_next());
-        assert!(all.grow(100) && beyond.grow(10));
-        let other = inflation.seat();
-        assert!(other.is_empty());
-        let mut overdue = other.charge_overdue();
-        assert!(overdue.grow(50));
-        assert_eq!(fetching.charged(), 60);
-        drop(overdue);
-        assert!(!other.charge_next().grow(1), "the turn is still another's");
-        drop((all, beyond));
+impl fmt::Debug for InflationCharge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "InflationCharge({})", self.bytes())
     }
 }

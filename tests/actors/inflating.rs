@@ -70,6 +70,12 @@ fn inflated(fleet: &FleetHandle) -> usize {
     usize::try_from(fleet.report().totals.inflated_bytes).expect("small")
 }
 
+/// What is held within the share and beyond it, and all that is fetched or asked for.
+fn held(fleet: &FleetHandle) -> usize {
+    let report = fleet.report();
+    report.inflation.charged + report.budget.charged
+}
+
 fn nothing_is_held(fleet: &FleetHandle) -> bool {
     let report = fleet.report();
     report.inflation.charged == 0 && report.budget.charged == 0
@@ -87,11 +93,11 @@ fn with_the_share_used_up_and_handlers_that_stand_still_one_batch_opens_and_all_
             let fleet = start(small(builder)).await;
             let limit = fleet.report().inflation.limit;
             assert_eq!(limit, BUDGET / 4);
+            let most = limit + BATCH + fleet.report().budget.limit;
             until("the share is used up", || inflated(&fleet) > limit - BATCH).await;
             let since = tokio::time::Instant::now();
             until("one batch more is open", || {
-                let report = fleet.report();
-                assert!(report.inflation.charged <= limit, "{report:?}");
+                assert!(held(&fleet) <= most, "{:?}", fleet.report());
                 inflated(&fleet) > limit
             })
             .await;
@@ -199,10 +205,11 @@ fn a_bomb_of_any_codec_stops_its_own_partition_at_the_cap_and_no_other() {
         let seen = Seen::default();
         let builder = stage.fleet("g", "b", seen.noting("orders"));
         let fleet = start(builder.property("memory.budget.bytes", "16777216")).await;
-        let cap = 4 << 20;
+        let (share, cap) = (4 << 20, 4 << 20);
+        let most = share + cap + fleet.report().budget.limit;
         let failed = |fleet: &FleetHandle| {
             let report = fleet.report();
-            assert!(report.inflation.charged <= cap, "{report:?}");
+            assert!(held(fleet) <= most, "{report:?}");
             let partitions = report.partitions.iter();
             partitions.filter(|it| it.state == "failed").count()
         };

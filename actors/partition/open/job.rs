@@ -6,7 +6,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::inflated_bytes;
 use crate::actors::clock::Clock;
-use crate::budget::{InflationCharge, InflationSeat};
+use crate::budget::{InflationCharge, InflationSeat, OverduePlace};
 use crate::records::{BatchError, BatchView, InflateError};
 
 /// A batch to be inflated on the compute pool.
@@ -94,16 +94,20 @@ pub(crate) async fn elsewhere(
     run: impl Fn(Job, InflationCharge) -> Ran + Clone + Send + 'static,
     clock: Clock,
 ) -> Option<Opened> {
-    let mut charge = seat.charge_next();
+    let (mut charge, mut place) = (seat.charge_next(), None);
     while job.is_wanted() {
         let (run, copy) = (run.clone(), job.clone());
-        match tokio::task::spawn_blocking(move || run(copy, charge)).await {
+        let inflating = move || {
+            let _until_inflated: Option<OverduePlace> = place;
+            run(copy, charge)
+        };
+        match tokio::task::spawn_blocking(inflating).await {
             Ok(Ran::Opened(opened)) if opened.found_no_memory() => {
                 tokio::time::sleep(MEMORY_RETRY).await;
-                charge = seat.charge_next();
+                (charge, place) = (seat.charge_next(), None);
             }
             Ok(Ran::Opened(opened)) => return Some(opened),
-            Ok(Ran::NoRoom(bytes)) => charge = room(&job, &seat, bytes, clock).await,
+            Ok(Ran::NoRoom(bytes)) => (charge, place) = room(&job, &seat, bytes, clock).await,
             Err(failure) if failure.is_panic() => {
                 let (ticket, view) = (job.ticket, Err(job.view.undecodable()));
                 return Some(Opened { ticket, view });
@@ -111,30 +115,52 @@ pub(crate) async fn elsewhere(
             Err(_) => return None,
         }
     }
-    // It may have been woken for nothing.
-    seat.pass_on();
     Some(job.given_up())
 }
 
 /// Waits until `job`, which was refused at `bytes`, is worth another try, and gives what to try it
-/// with. Nobody starves: a partition that holds nothing is not held up for long by others whose
-/// handlers are stuck on all there is.
-async fn room(job: &Job, seat: &InflationSeat, bytes: usize, clock: Clock) -> InflationCharge {
+/// with. A partition that holds nothing is not held up for long by others whose handlers are stuck
+/// on all there is: it goes beyond the share, as far as others that did so leave room.
+async fn room(
+    job: &Job,
+    seat: &InflationSeat,
+    bytes: usize,
+    clock: Clock,
+) -> (InflationCharge, Option<OverduePlace>) {
     let since = clock.now();
-    let (wake, mut woken) = oneshot::channel();
-    seat.when_room(bytes, move || wake.send(()).is_ok());
-    let charge = loop {
-        tokio::select! {
-            biased;
-            _ = &mut woken => break seat.charge_next().in_turn(),
-            () = job.unwanted() => break seat.charge(),
-            () = tokio::time::sleep(PATIENCE) => if seat.is_empty() {
-                break seat.charge_overdue();
-            },
-        }
+    let (wake, woken) = oneshot::channel();
+    let turn = seat.when_room(bytes, told(wake));
+    let found = tokio::select! {
+        biased;
+        _ = woken => {
+            turn.take();
+            (seat.charge_next().in_turn(), None)
+        },
+        () = job.unwanted() => (seat.charge(), None),
+        place = overdue(seat, bytes) => (place.charge(), Some(place)),
     };
     metrics::histogram!("nearside_wire_permit_wait_seconds").record(clock.now().since(since));
-    charge
+    found
+}
+
+/// Waits until the partition has held nothing for long and it is its turn among those like it.
+async fn overdue(seat: &InflationSeat, bytes: usize) -> OverduePlace {
+    tokio::time::sleep(PATIENCE).await;
+    while !seat.is_empty() {
+        tokio::time::sleep(PATIENCE).await;
+    }
+    let (wake, woken) = oneshot::channel();
+    let place = seat.when_overdue(bytes, told(wake));
+    // Nobody drops the other end unused while the place is kept.
+    woken.await.ok();
+    place
+}
+
+/// Who does not listen any more has left its place besides.
+fn told(wake: oneshot::Sender<()>) -> impl FnOnce() + Send + 'static {
+    move || {
+        wake.send(()).ok();
+    }
 }
 
 /// When a batch is tried again that found no memory.

@@ -101,10 +101,14 @@ impl Reading {
     }
 
     /// A batch as it can be read, unless inflating it takes long, or more than `room`, or more than
-    /// the budget has. The first that does not fit uses the room up, so that each byte of it is
-    /// inflated in vain at most once a row.
+    /// the budget has. The first that stays compressed uses the room up: what is behind it cannot
+    /// go on before it, and would hold bytes that it waits for.
     fn opened_here(&self, view: BatchView, room: &mut usize) -> Result<BatchView, BatchError> {
-        if !view.is_compressed() || view.size() > INLINE_BYTES_MAX || *room == 0 {
+        if !view.is_compressed() {
+            return Ok(view);
+        }
+        if view.size() > INLINE_BYTES_MAX || *room == 0 {
+            *room = 0;
             return Ok(view);
         }
         let bytes_max = self.settings.inflated_bytes_max;
@@ -128,13 +132,6 @@ impl Reading {
             Err(InflateError::Batch(error)) => Err(error),
         }
     }
-}
-
-/// Bytes that the batches of a partition may take that are inflated at once, before the handler
-/// has room for them.
-pub(crate) fn room_at_once(partition_bytes: i32, bytes_max: usize) -> usize {
-    let fetched = usize::try_from(partition_bytes).unwrap_or(0);
-    fetched.saturating_mul(AT_ONCE_FACTOR).min(bytes_max)
 }
 
 fn aborted(delivery: &Delivery) -> impl Iterator<Item = AbortedTransaction> + '_ {
@@ -221,6 +218,16 @@ impl Slot {
 }
 
 impl Opening {
+    /// Bytes that the batches of a row may take that are inflated at once, before the handler has
+    /// room for them. None behind a batch that is not open yet: they go on no sooner than that one.
+    pub(crate) fn room_at_once(&self, partition_bytes: i32, bytes_max: usize) -> usize {
+        let fetched = usize::try_from(partition_bytes).unwrap_or(0);
+        match self.waiting.is_empty() {
+            true => fetched.saturating_mul(AT_ONCE_FACTOR).min(bytes_max),
+            false => 0,
+        }
+    }
+
     /// Takes batches in, in order.
     pub(crate) fn push(&mut self, views: Vec<BatchView>) {
         if !self.halted {
@@ -248,15 +255,6 @@ impl Opening {
             bytes_max,
             place,
         })
-    }
-
-    /// Inflated bytes that wait for a batch before them.
-    pub(crate) fn inflated_bytes(&self) -> usize {
-        let held = |slot: &Slot| match slot {
-            Slot::Open(view) => inflated_bytes(view),
-            Slot::Packed(_) | Slot::Elsewhere { .. } => 0,
-        };
-        self.waiting.iter().map(held).sum()
     }
 
     /// Puts an inflated batch in its place. One that was given up meanwhile is dropped.

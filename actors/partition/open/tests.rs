@@ -17,10 +17,24 @@ use crate::wire::api::fetch::Aborted;
 
 /// A batch of one record whose value is `size` zeros, at `base`.
 fn packed(base: i64, size: usize) -> Vec<u8> {
+    around(base, &vec![0; size])
+}
+
+/// A batch of one record that is a quarter smaller on the wire.
+fn noise(base: i64, size: usize) -> Vec<u8> {
+    let mut state = 1_u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.to_be_bytes()[0] & 0x3f
+    };
+    let value: Vec<u8> = (0..size).map(|_| next()).collect();
+    around(base, &value)
+}
+
+fn around(base: i64, value: &[u8]) -> Vec<u8> {
     let mut writer = BatchWriter::new(Compression::Gzip);
-    let value = vec![0; size];
     let record = NewRecord {
-        value: Some(&value),
+        value: Some(value),
         ..NewRecord::default()
     };
     writer.push(&record).expect("fits");
@@ -97,7 +111,10 @@ fn reading(settings: ReadSettings) -> Reading {
 
 /// A row of `count` batches of one record each, `size` zeros.
 fn row(count: i64, size: usize) -> Delivery {
-    let batches: Vec<u8> = (0..count).flat_map(|base| packed(base, size)).collect();
+    delivery((0..count).flat_map(|base| packed(base, size)).collect())
+}
+
+fn delivery(batches: Vec<u8>) -> Delivery {
     Delivery {
         stamp: Stamp {
             assignment: AssignmentEpoch(1),
@@ -118,6 +135,15 @@ fn row(count: i64, size: usize) -> Delivery {
     }
 }
 
+/// Inflated bytes that wait for a batch before them.
+fn inflated_waiting(opening: &Opening) -> usize {
+    let held = |slot: &Slot| match slot {
+        Slot::Open(view) => inflated_bytes(view),
+        Slot::Packed(_) | Slot::Elsewhere { .. } => 0,
+    };
+    opening.waiting.iter().map(held).sum()
+}
+
 #[test]
 fn a_row_of_small_batches_that_inflate_to_much_is_opened_bit_by_bit_and_in_order() {
     let (size, count, room) = (300_000, 20, 1_000_000);
@@ -126,7 +152,7 @@ fn a_row_of_small_batches_that_inflate_to_much_is_opened_bit_by_bit_and_in_order
     let index = index(&delivery, &reading(ReadSettings::default()), room);
     let mut opening = Opening::default();
     opening.push(index.views);
-    let at_once = opening.inflated_bytes();
+    let at_once = inflated_waiting(&opening);
     assert!(at_once > 0 && at_once <= room, "{at_once}");
 
     let mut seen = Vec::new();
@@ -139,7 +165,7 @@ fn a_row_of_small_batches_that_inflate_to_much_is_opened_bit_by_bit_and_in_order
             break;
         };
         assert!(opening.next_job(1 << 20).is_none(), "one at a time");
-        assert_eq!(opening.inflated_bytes(), 0, "nothing piles up behind");
+        assert_eq!(inflated_waiting(&opening), 0, "nothing piles up behind");
         opening.opened(run(job)).expect("sound");
         jobs += 1;
     }
@@ -208,9 +234,9 @@ fn a_row_that_finds_no_memory_is_fetched_again_and_is_no_damage() {
     assert_eq!(judge(offset, offset, None, none), expected);
 }
 
-/// A share of 1,000 bytes, all of it taken, with a batch open beyond it.
+/// A share of 1,000 bytes, all of it taken, beside 1,000 for fetching, with a batch open beyond it.
 fn used_up() -> (Inflation, Budget, [InflationCharge; 2]) {
-    let fetching = Budget::new(1 << 20);
+    let fetching = Budget::new(1_000);
     let inflation = Inflation::new(1_000, fetching.clone());
     let seat = inflation.seat();
     let (mut all, mut beyond) = (seat.charge(), seat.charge_next());
@@ -247,8 +273,10 @@ async fn a_batch_without_room_waits_for_it_and_is_opened_then() {
     let job = opening.next_job(1_000).expect("one job");
     let seat = inflation.seat();
     // It holds something, so it has no claim to more than its turn.
-    let mut held = seat.charge_overdue();
+    let place = seat.when_overdue(10, || {});
+    let mut held = place.charge();
     assert!(held.grow(10));
+    drop(place);
     let mut waiting = Box::pin(elsewhere(job, seat, Job::run, Clock::start()));
     let minute = Duration::from_secs(60);
     let early = tokio::time::timeout(minute, &mut waiting).await;
@@ -300,4 +328,66 @@ async fn a_batch_given_up_while_it_waits_takes_nothing_and_lets_the_next_go_on()
     let opened = elsewhere(job, inflation.seat(), Job::run, Clock::start()).await;
     opening.opened(opened.expect("told")).expect("sound");
     assert_eq!(opening.ready().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_came_behind_a_large_batch_does_not_hold_what_that_one_waits_for() {
+    let inflation = Inflation::new(200_000, Budget::new(1 << 20));
+    let stuck = inflation.seat();
+    let (mut most, mut beyond) = (stuck.charge(), stuck.charge_next());
+    assert!(most.grow(140_000) && beyond.grow(100_000));
+    let reading = Reading {
+        seat: inflation.seat(),
+        ..reading(ReadSettings::default())
+    };
+    let row = delivery([noise(0, 100_000), packed(1, 10_000)].concat());
+    let mut opening = Opening::default();
+    let room = opening.room_at_once(1 << 20, 200_000);
+    opening.push(index(&row, &reading, room).views);
+    assert_eq!(
+        opening.room_at_once(1 << 20, 200_000),
+        0,
+        "nor what comes later"
+    );
+    for offset in [0, 1] {
+        let job = opening.next_job(200_000).expect("packed");
+        let opened = elsewhere(job, reading.seat.clone(), Job::run, Clock::start());
+        let minute = Duration::from_secs(60);
+        let opened = tokio::time::timeout(minute, opened).await;
+        let opened = opened.expect("its turn came").expect("told");
+        opening.opened(opened).expect("sound");
+        let ready = opening.ready();
+        let offsets: Vec<_> = ready.iter().map(BatchView::base_offset).collect();
+        assert_eq!(offsets, [Offset(offset)]);
+    }
+    assert!(opening.room_at_once(1 << 20, 200_000) > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn partitions_that_others_hold_up_go_beyond_the_share_by_no_more_than_fetching_has() {
+    let (inflation, fetching, _stuck) = used_up();
+    let before = fetching.charged();
+    let mut waiting = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        let mut opening = Opening::default();
+        opening.push(vec![view(7, 300)]);
+        let job = opening.next_job(1_000).expect("one job");
+        let seat = inflation.seat();
+        waiting.spawn(async move {
+            let opened = elsewhere(job, seat, Job::run, Clock::start()).await;
+            (opening, opened.expect("told"))
+        });
+    }
+    let minute = Duration::from_secs(60);
+    let mut open = Vec::new();
+    while let Ok(Some(one)) = tokio::time::timeout(minute, waiting.join_next()).await {
+        let (mut opening, opened) = one.expect("no panic");
+        opening.opened(opened).expect("sound");
+        open.extend(opening.ready());
+        assert!(fetching.charged() <= before + 1_000, "{fetching:?}");
+    }
+    assert!((1..20).contains(&open.len()), "{}", open.len());
+    drop(open);
+    let next = waiting.join_next().await;
+    assert!(next.is_some(), "their turn comes when bytes are given back");
 }
