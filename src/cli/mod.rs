@@ -79,15 +79,18 @@ async fn dispatch(command: Command) -> Result<(), Failure> {
 
 /// Logs to standard error what `NEARSIDE_LOG` asks for, such as `nearside=debug`; errors otherwise.
 fn log_to_stderr() {
+    let wanted = std::env::var("NEARSIDE_LOG");
     let filter = EnvFilter::builder()
-        .with_env_var("NEARSIDE_LOG")
         .with_default_directive(LevelFilter::ERROR.into())
-        .from_env_lossy();
+        .parse_lossy(wanted.as_deref().unwrap_or(UNASKED));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .init();
 }
+
+/// What a command logs if nobody asks: an event that ends it is its last line anyway.
+const UNASKED: &str = "error,nearside::actors::telemetry=off";
 
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -76,7 +76,6 @@ const CHECKS: &[Check] = &[
     delivery_covers_a_request,
     the_shares_leave_room_to_fetch,
     there_is_room_to_inflate,
-    there_is_room_to_produce,
 ];
 
 /// runtime.md 16 (1).
@@ -379,20 +378,6 @@ fn there_is_room_to_inflate(config: &Config) -> Option<Finding> {
             "`wire.budget.inflate.share` is {}, so that no compressed batch could be read; \
              `wire.budget.inflate.share=0.25` works",
             config.wire.inflate_share.0,
-        )
-    })
-}
-
-/// wire.md 4.2. A share of 0 says that nothing is produced, and a budget that is too small is told
-/// before.
-fn there_is_room_to_produce(config: &Config) -> Option<Finding> {
-    let share = share_of(config.fetch.budget, config.wire.produce_share);
-    let request = u64::from(config.produce.request_bytes);
-    let clash = (1..request).contains(&share) && budget_holds_partitions(config).is_none();
-    error(clash, "max.request.size", || {
-        format!(
-            "`max.request.size` is {request}, above the {share} bytes that \
-             `wire.budget.produce.share` leaves to produce; `max.request.size={share}` works",
         )
     })
 }

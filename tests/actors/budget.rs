@@ -45,7 +45,6 @@ fn a_hundred_large_partitions_and_slow_handlers_stay_within_a_small_budget_and_a
             .property("memory.budget.bytes", &(16 * LARGE).to_string())
             .property("fetch.max.bytes", &(4 * LARGE).to_string())
             .property("max.partition.fetch.bytes", &LARGE.to_string())
-            .property("max.request.size", &LARGE.to_string())
             .start_on_this_thread()
             .await
             .expect("starts");

@@ -63,7 +63,6 @@ fn small(builder: Builder) -> Builder {
         .property("memory.budget.bytes", &BUDGET.to_string())
         .property("max.partition.fetch.bytes", &BATCH.to_string())
         .property("fetch.max.bytes", &(2 * BATCH).to_string())
-        .property("max.request.size", &BATCH.to_string())
 }
 
 fn inflated(fleet: &FleetHandle) -> usize {

@@ -54,6 +54,13 @@ async fn records_are_written_for_every_replica_or_not_at_all() {
 }
 
 #[tokio::test]
+async fn a_share_that_cannot_hold_a_request_is_refused() {
+    let words = "produce -b localhost:9092 -t orders -X wire.budget.produce.share=0.003";
+    let ended = run(words, "one\n").await;
+    ended.assert_failure(2, "`wire.budget.produce.share` leaves 805306 bytes");
+}
+
+#[tokio::test]
 async fn a_listener_of_another_protocol_is_named_with_what_to_try() {
     let cluster = cluster().await;
     let bootstrap = cluster.handle().bootstrap();

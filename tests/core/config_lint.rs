@@ -67,8 +67,6 @@ fn every_contradiction_is_told_with_a_value_that_works() {
             ("wire.budget.inflate.share", "0.7"),
             ("wire.budget.produce.share", "0.7"),
         ],
-        &[("wire.budget.produce.share", "0.003")],
-        &[("max.request.size", "67108865")],
     ];
     for pairs in cases {
         the_advice_works(pairs);
@@ -88,7 +86,6 @@ fn the_value_at_the_limit_is_fine() {
         ("receive.message.max.bytes", "17825792"),
         ("delivery.timeout.ms", "30005"),
         ("wire.batch.inflated.max.bytes", "67108864"),
-        ("max.request.size", "67108864"),
         ("wire.budget.produce.share", "0"),
     ];
     for pair in fine {

@@ -72,11 +72,17 @@ impl ProduceOptions {
             .config(&[("client.id", "nearside-produce")])?;
         config.require_bootstrap()?;
         refuse_contradictions(&config)?;
-        if config.producer_settings().buffer_bytes == 0 {
-            return Err(Failure::usage(
-                "`wire.budget.produce.share` is 0, which leaves no byte of `memory.budget.bytes` \
-                 to produce; `wire.budget.produce.share=0.25` works",
-            ));
+        let (share, request) = (
+            config.producer_settings().buffer_bytes,
+            config.produce.request_bytes,
+        );
+        if u32::try_from(share).is_ok_and(|share| share < request) {
+            return Err(Failure::usage(format!(
+                "`wire.budget.produce.share` leaves {share} bytes of `memory.budget.bytes` to \
+                 produce, and a request may have {request} (`max.request.size`); a share of 0.25 \
+                 with `memory.budget.bytes={}` works",
+                u64::from(request) * 4,
+            )));
         }
         if config.produce.acks != Acks::All {
             return Err(Failure::usage(
