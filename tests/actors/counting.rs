@@ -146,10 +146,6 @@ fn sessions_silences_and_look_ups_are_counted_and_every_connection_stands_somewh
         let renewed = ["nearside_wire_reauth_total", "outcome=renewed"];
         assert!(sums.sum(&[&renewed[..], &["class=coordinator"]].concat()) >= 3.0);
         assert!(sums.sum(&["nearside_wire_auth_failures_total"]) < 1.0);
-        let quiet = Rule::new(Effect::Throttle(Duration::from_secs(2))).on(Api::Metadata);
-        stage
-            .cluster()
-            .with(|cluster| cluster.inject(quiet.times(1)));
         let all = |link| {
             stage
                 .cluster()
@@ -165,7 +161,10 @@ fn sessions_silences_and_look_ups_are_counted_and_every_connection_stands_somewh
         all(Link::Open);
         stage.produce("orders", 0, 10);
         until_hashed("new records are done", || seen.len() == 20).await;
-        assert!(sums.sum(&["nearside_wire_throttle_seconds", "class=control"]) >= 1.0);
+        let quiet = Rule::new(Effect::Throttle(Duration::from_secs(2))).on(Api::Metadata);
+        stage.cluster().with(|cluster| cluster.inject(quiet));
+        let silences = ["nearside_wire_throttle_seconds", "class=control"];
+        until_hashed("a silence is counted", || sums.sum(&silences) >= 1.0).await;
         fleet.stop(Duration::from_secs(20)).await;
     });
     drop(guard);
