@@ -284,6 +284,7 @@ impl ClassicMember {
     fn on_empty(&mut self, facts: Facts<'_>) {
         match self.phase {
             Phase::Leaving(_) | Phase::Ended => {}
+            Phase::Draining | Phase::Losing if !self.is_stopping() => self.phase = Phase::Waiting,
             Phase::Idle
             | Phase::Waiting
             | Phase::Joining(_)
@@ -292,19 +293,11 @@ impl ClassicMember {
             | Phase::Stable
             | Phase::Draining
             | Phase::Losing
-            | Phase::Stopping
-                if self.is_stopping() =>
-            {
-                self.leave(facts);
+            | Phase::Stopping => {
+                if self.is_stopping() {
+                    self.leave(facts);
+                }
             }
-            Phase::Draining | Phase::Losing => self.phase = Phase::Waiting,
-            Phase::Idle
-            | Phase::Waiting
-            | Phase::Joining(_)
-            | Phase::Leading(..)
-            | Phase::Syncing(..)
-            | Phase::Stable
-            | Phase::Stopping => {}
         }
     }
 
