@@ -54,8 +54,7 @@ fn a_killed_follower_is_replaced_by_the_leaders_and_read_again_once_it_is_back(
             }
         },
     )?;
-    let handled = team.journal.handled();
-    team.wait_handled(handled + 20_000)?;
+    team.wait_flowing(20_000, RECORDS)?;
 
     cluster.restart(3)?;
     cluster.wait_partitions(topic, "all replicas in sync", |view| view.isr.len() == 3)?;

@@ -115,6 +115,12 @@ impl Team {
         })?)
     }
 
+    /// Waits until `more` records were handled beside those before, or all of `records`: a slow
+    /// machine may take longer over a fault than the producer over its load.
+    pub(crate) fn wait_flowing(&self, more: u64, records: u64) -> Result<(), Failed> {
+        self.wait_handled((self.journal.handled() + more).min(records))
+    }
+
     /// Waits until the members together own every partition and each reads as `expected` says,
     /// given its rack and the id of the broker it reads from.
     pub(crate) fn wait_routes(

@@ -19,7 +19,7 @@ pub(crate) fn trials(lab: &Arc<Lab>) -> Vec<Trial> {
 /// KRaft.
 const VERSIONS: [&str; 3] = ["3.9.2", "3.6.2", "3.3.2"];
 const PARTITIONS: usize = 12;
-const RECORDS: u64 = 120_000;
+const RECORDS: u64 = 150_000;
 
 /// One version a day in turn; `NEARSIDE_KAFKA_VERSIONS=3.9.2,3.3.2` names others.
 fn older_brokers_serve_a_group_through_moves_and_a_kill() -> Verdict {
@@ -65,8 +65,7 @@ fn serves_a_group(cluster: &mut Cluster) -> Verdict {
     for (partition, view) in cluster.admin()?.partitions(topic)? {
         cluster.move_leader(topic, partition, view.leader % 3 + 1)?;
     }
-    let handled = team.journal.handled();
-    team.wait_handled(handled + 10_000)?;
+    team.wait_flowing(10_000, RECORDS)?;
 
     cluster.kill(3)?;
     team.wait_routes(
@@ -74,8 +73,7 @@ fn serves_a_group(cluster: &mut Cluster) -> Verdict {
         "nobody reads from a dead broker",
         |_, broker| broker != 3,
     )?;
-    let handled = team.journal.handled();
-    team.wait_handled(handled + 10_000)?;
+    team.wait_flowing(10_000, RECORDS)?;
     cluster.restart(3)?;
     cluster.wait_partitions(topic, "all replicas in sync", |view| view.isr.len() == 3)?;
     at_home(cluster, &team, "every partition read at home again")?;

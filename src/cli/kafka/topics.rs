@@ -70,19 +70,28 @@ impl Cluster {
             .replicas;
         replicas.sort_unstable_by_key(|id| (*id != to, *id));
         self.reassign(topic, &BTreeMap::from([(partition, replicas)]))?;
-        self.elect_preferred(topic, &[partition])?;
-        // Metadata tells of the move before the new leader acts on it; it serves its end once it
-        // does.
         until(
             &format!("broker {to} leading {topic}-{partition}"),
             SETTLE_LIMIT,
             || {
-                let served = self
-                    .connect(to)
-                    .and_then(|mut leader| leader.end_offsets(topic, &[partition]));
-                served.map(drop).map_err(|error| error.to_string())
+                // A replica that is behind cannot lead yet.
+                let led = self
+                    .elect_preferred(topic, &[partition])
+                    .and_then(|()| self.is_led_by(topic, partition, to));
+                led.map_err(|error| error.to_string())
             },
         )
+    }
+
+    /// The leader serves its end once it acts as one; the broker that tells of it may be the last
+    /// to hear.
+    fn is_led_by(&self, topic: &str, partition: i32, leader: i32) -> Result<(), KafkaError> {
+        self.connect(leader)?.end_offsets(topic, &[partition])?;
+        let views = self.admin()?.partitions(topic)?;
+        match views.get(&partition) {
+            Some(view) if view.leader == leader => Ok(()),
+            other => Err(KafkaError::failed(format!("{other:?}"))),
+        }
     }
 
     /// Gives partitions other replicas, or the same in another order; copying them may take a
