@@ -227,9 +227,6 @@ impl BrokerLink {
             }
             Event::Malformed(error) => {
                 tracing::warn!(target = ?self.target, %class, %error, "malformed answer");
-                for other in self.others(class) {
-                    self.port_input(other, Input::Malformed);
-                }
             }
             Event::Throttled { time } => {
                 tracing::debug!(target = ?self.target, %class, ?time, "throttled");

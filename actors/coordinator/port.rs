@@ -9,12 +9,13 @@ use super::CoordinatorActor;
 use super::asking::answer_of;
 use crate::actors::broker::Answer;
 use crate::actors::net::{IoInput, IoNews, Net, Port, PortId, Said, target};
-use crate::cluster::Target;
+use crate::cluster::{self, Target};
+use crate::fleet;
 use crate::group;
 use crate::ids::{BrokerId, Moment};
 use crate::routing::LinkChange;
 use crate::wire::api::Endpoint;
-use crate::wire::{Class, DrainReason, Event, Input, Request, StateName, Token};
+use crate::wire::{self, Class, DrainReason, Event, Input, Reason, Request, StateName, Token};
 
 /// The connection to the group coordinator, while its place is known.
 pub(super) struct CoordinatorPort {
@@ -56,12 +57,18 @@ impl CoordinatorPort {
         ports.filter_map(Port::next_deadline).min()
     }
 
+    /// Where the current port leads.
+    fn place(&self) -> Option<&wire::Target> {
+        let (_, port) = self.current.as_ref()?;
+        Some(port.connection().target())
+    }
+
     fn port(&mut self) -> Option<&mut Port> {
         self.current.as_mut().map(|(_, port)| port)
     }
 
     /// The next port to this place.
-    fn open(&mut self, place: crate::wire::Target) -> Port {
+    fn open(&mut self, place: wire::Target) -> Port {
         self.last_port += 1;
         let id = PortId(self.last_port);
         let (net, io) = (self.net.clone(), self.io.clone());
@@ -79,7 +86,7 @@ impl CoordinatorActor {
             let place = target(Some(endpoint.broker), &endpoint.host, endpoint.port);
             let port = self.port.open(place);
             self.port.current = Some((endpoint.broker, port));
-            let address = crate::cluster::Endpoint::new(Arc::clone(&endpoint.host), endpoint.port);
+            let address = cluster::Endpoint::new(Arc::clone(&endpoint.host), endpoint.port);
             self.links
                 .ensure_address(Target::Broker(endpoint.broker), address);
         }
@@ -119,11 +126,7 @@ impl CoordinatorActor {
     }
 
     fn open_twin(&mut self) {
-        let Some(place) = self
-            .port
-            .port()
-            .map(|port| port.connection().target().clone())
-        else {
+        let Some(place) = self.port.place().cloned() else {
             return;
         };
         let mut twin = self.port.open(place);
@@ -209,7 +212,22 @@ impl CoordinatorActor {
         }
     }
 
+    fn report(&self, place: &wire::Target, state: StateName, reason: &Reason) {
+        if let Some(broker) = place.broker {
+            self.telemetry.emit(fleet::Event::BrokerLink {
+                broker,
+                class: Class::Coordinator.to_string(),
+                state: state.to_string(),
+                reason: reason.to_string(),
+            });
+        }
+        let endpoint = cluster::Endpoint::new(Arc::clone(&place.host), place.port);
+        self.telemetry.note_failure(&endpoint, reason);
+    }
+
     fn port_said(&mut self, said: Vec<Said>) {
+        // What a request's end leads to may replace the port before its own end is told.
+        let place = self.port.place().cloned();
         for said in said {
             match said {
                 Said::Completed(completion) => {
@@ -224,6 +242,9 @@ impl CoordinatorActor {
                     tracing::debug!(%from, %to, %reason, "coordinator connection");
                     match LinkChange::between(from, to, &reason) {
                         Some(LinkChange::Lost | LinkChange::Failed) => {
+                            if let Some(place) = &place {
+                                self.report(place, to, &reason);
+                            }
                             self.owed.push_back(group::Input::CoordinatorLost);
                         }
                         Some(LinkChange::Ready) | None => {}

@@ -1,6 +1,7 @@
 //! Sockets for the connection machines: the only place that opens, reads and writes them.
 
 mod alarm;
+mod lapses;
 mod login;
 mod meter;
 mod port;

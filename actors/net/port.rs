@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::task::JoinHandle;
 
+use super::lapses::{Hearsay, Lapses};
 use super::login::{self, Login};
 use super::meter::Meter;
 use super::socket::{Order, Run};
@@ -34,6 +35,7 @@ pub(crate) struct Net {
     pub(crate) clock: Clock,
     pub(crate) login: Option<Arc<Login>>,
     pub(crate) tls: Option<Arc<Tls>>,
+    lapses: Lapses,
 }
 
 impl Net {
@@ -56,6 +58,7 @@ impl Net {
             clock,
             login: Login::of(config, tokens, clock)?.map(Arc::new),
             tls: Tls::of(config)?.map(Arc::new),
+            lapses: Lapses::default(),
         })
     }
 }
@@ -101,6 +104,7 @@ pub(crate) struct Port {
     id: PortId,
     class: Class,
     connection: Connection,
+    hearsay: Hearsay,
     meter: Meter,
     net: Net,
     entropy: Entropy,
@@ -135,6 +139,7 @@ impl Port {
         to_actor: UnboundedSender<IoInput>,
         failures: u32,
     ) -> Self {
+        let hearsay = net.lapses.of(&target);
         let connection = Connection::new(class, target, net.settings.clone(), failures);
         let entropy = Entropy::from_system();
         let tokens = net.login.as_ref().and_then(|login| login.tokens());
@@ -150,6 +155,7 @@ impl Port {
             id,
             class,
             connection,
+            hearsay,
             meter: Meter::new(class),
             net,
             entropy,
@@ -188,9 +194,19 @@ impl Port {
 
     /// Feeds the machine, performs what it asks for, and returns what concerns the actor.
     pub(crate) fn input(&mut self, input: Input) -> Vec<Said> {
+        if matches!(input, Input::Frame { .. }) {
+            // An answer is judged by what all connections of the node know.
+            for at in self.hearsay.news() {
+                self.handle(Input::Malformed { at });
+            }
+        }
+        self.handle(input);
+        self.drain_outputs()
+    }
+
+    fn handle(&mut self, input: Input) {
         self.connection
             .handle(input, self.entropy.draw(), self.net.clock.now());
-        self.drain_outputs()
     }
 
     fn drain_outputs(&mut self) -> Vec<Said> {
@@ -208,7 +224,11 @@ impl Port {
                 Output::Completed(completion) => said.push(Said::Completed(completion)),
                 Output::Throttled { until } => said.push(Said::Throttled(until)),
                 Output::Event(event) => {
-                    self.meter.note(&event, self.net.clock.now());
+                    let now = self.net.clock.now();
+                    if matches!(event, Event::Malformed(_)) {
+                        self.hearsay.tell(now);
+                    }
+                    self.meter.note(&event, now);
                     said.push(Said::Event(event));
                 }
                 Output::Sasl { socket, challenge } => self.authenticate(socket, challenge.as_ref()),
@@ -308,9 +328,7 @@ impl Port {
                 if matches!(step, SaslStep::Done | SaslStep::Failed(_)) {
                     self.exchange = None;
                 }
-                let (draw, now) = (self.entropy.draw(), self.net.clock.now());
-                self.connection
-                    .handle(Input::Sasl { socket, step }, draw, now);
+                self.handle(Input::Sasl { socket, step });
             }
         }
     }

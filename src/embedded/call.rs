@@ -22,6 +22,8 @@ pub(super) struct Call {
     pub(super) throttle: Duration,
     /// How much later than usual the fault plan has the answer come.
     pub(super) delay: Duration,
+    /// Whether the fault plan has the answer break off.
+    pub(super) garble: bool,
 }
 
 /// What a broker does with a request.

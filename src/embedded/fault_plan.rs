@@ -26,6 +26,7 @@ pub(super) struct Verdict {
     pub(super) swallow: bool,
     pub(super) delay: Duration,
     pub(super) throttle: Duration,
+    pub(super) garble: bool,
 }
 
 impl FaultPlan {
@@ -85,6 +86,7 @@ impl FaultPlan {
                 Effect::Swallow => verdict.swallow = true,
                 Effect::Delay(delay) => verdict.delay += *delay,
                 Effect::Throttle(throttle) => verdict.throttle += *throttle,
+                Effect::Garble => verdict.garble = true,
                 Effect::Error(_) | Effect::Row(_) | Effect::Metadata(_) | Effect::EpochEnd(_) => {
                     continue;
                 }
@@ -118,6 +120,7 @@ impl FaultPlan {
             Effect::Error(_) => rule.when.partition.is_some(),
             Effect::Close
             | Effect::Swallow
+            | Effect::Garble
             | Effect::Delay(_)
             | Effect::Throttle(_)
             | Effect::Metadata(_)
@@ -163,6 +166,7 @@ impl FaultPlan {
                 Effect::Error(_)
                 | Effect::Close
                 | Effect::Swallow
+                | Effect::Garble
                 | Effect::Delay(_)
                 | Effect::Throttle(_)
                 | Effect::Metadata(_)
@@ -191,6 +195,7 @@ impl FaultPlan {
                 | Effect::Error(_)
                 | Effect::Close
                 | Effect::Swallow
+                | Effect::Garble
                 | Effect::Delay(_)
                 | Effect::Throttle(_)
                 | Effect::Row(_)
@@ -232,6 +237,7 @@ impl FaultPlan {
                 Effect::Error(_)
                 | Effect::Close
                 | Effect::Swallow
+                | Effect::Garble
                 | Effect::Delay(_)
                 | Effect::Throttle(_)
                 | Effect::Row(_)

@@ -118,6 +118,8 @@ pub enum Effect {
     Swallow,
     /// The answer comes this much later.
     Delay(Duration),
+    /// The answer breaks off behind its correlation id: nobody can decode it.
+    Garble,
     /// KIP-219: `throttle_time_ms` is set, a Fetch answer is empty, and the connection is muted for
     /// that long.
     Throttle(Duration),

@@ -45,6 +45,7 @@ impl Cluster {
         self.history.count(broker, call.api);
         let verdict = self.faults.verdict(&call, &frame);
         (call.throttle, call.delay) = (verdict.throttle, verdict.delay);
+        call.garble = verdict.garble;
         if self.history.keeps() && call.api != Api::Fetch {
             self.history.push(call.seen(self.now));
         }
@@ -76,7 +77,10 @@ impl Cluster {
         self.pump(call.connection);
     }
 
-    fn finish(&mut self, call: &Call, frame: Bytes) {
+    fn finish(&mut self, call: &Call, mut frame: Bytes) {
+        if call.garble {
+            frame.truncate(CORRELATION_BYTES);
+        }
         let delay = self.answer_delay(call.broker) + call.delay;
         let mute = (!call.throttle.is_zero()).then(|| self.now + delay + call.throttle);
         if delay.is_zero() {
@@ -194,5 +198,9 @@ fn read_header(connection: ConnectionId, broker: BrokerId, frame: &mut Bytes) ->
         client_id,
         throttle: Duration::ZERO,
         delay: Duration::ZERO,
+        garble: false,
     })
 }
+
+/// Where the correlation id of an answer ends.
+const CORRELATION_BYTES: usize = 4;

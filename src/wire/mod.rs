@@ -23,7 +23,7 @@
 //! | [`Output::Close`] | closes the socket, or gives its dial up; needs no answer |
 //! | [`Output::Completed`] | hands the result to the [`Token`]'s owner; each token comes once |
 //! | [`Output::Throttled`] | hands [`Input::Mute`] to the broker's data and control connections |
-//! | [`Event::Malformed`] | hands [`Input::Malformed`] to the broker's other connections |
+//! | [`Event::Malformed`] | hands [`Input::Malformed`] to all other connections of the node |
 //! | [`Output::TwinWanted`] | opens a second machine, drains this one when that is ready |
 //! | [`Output::Returned`] | hands it to the machine that took over, as [`Input::Adopt`] |
 //! | [`Output::Event`] | logs and counts |

@@ -146,8 +146,9 @@ fn the_third_malformed_answer_within_a_minute_costs_our_trust() {
 fn malformed_answers_of_a_broker_count_together_whatever_connection_they_came_over() {
     for (pause_ms, trusted) in [(0, false), (60_001, true)] {
         let mut rig = Rig::proven(Class::Control);
-        rig.feed(Input::Malformed);
-        rig.feed(Input::Malformed);
+        let at = rig.now;
+        rig.feed(Input::Malformed { at });
+        rig.feed(Input::Malformed { at });
         assert_eq!(rig.connection.state(), StateName::Ready);
         rig.advance_ms(pause_ms);
         rig.request(1, request(ApiKey::Metadata));

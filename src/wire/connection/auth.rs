@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::input::SaslStep;
-use super::output::{Challenge, Event, Output};
+use super::output::{Challenge, Output};
 use super::state::{Phase, ReauthStep, State};
 use super::{At, Connection, Reason, Timer, Wait};
 use crate::wire::api::{sasl_authenticate, sasl_handshake};
@@ -197,8 +197,8 @@ impl Connection {
     }
 
     pub(super) fn exchange_malformed(&mut self, error: DecodeError, at: At) {
-        self.emit(Event::Malformed(error));
-        self.distrust(error.to_string(), at);
+        let why = self.count_malformed(error, at.now);
+        self.distrust(why.unwrap_or_else(|| error.to_string()), at);
     }
 
     /// The exchange succeeded.

@@ -120,8 +120,11 @@ pub enum Input {
         /// Until when.
         until: Moment,
     },
-    /// Another connection of the same broker had a malformed answer (wire.md 7 D9).
-    Malformed,
+    /// Another connection of the same node had a malformed answer (wire.md 7 D9).
+    Malformed {
+        /// When.
+        at: Moment,
+    },
     /// The connection is to end in good order.
     Drain(DrainReason),
     /// A deadline passed.
@@ -145,7 +148,7 @@ impl Input {
             | Self::Renew
             | Self::Resolved(_)
             | Self::Mute { .. }
-            | Self::Malformed
+            | Self::Malformed { .. }
             | Self::Drain(_)
             | Self::Tick => None,
         }
@@ -173,7 +176,7 @@ impl fmt::Debug for Input {
                 reason,
             } => write!(f, "Lost({socket:?}, {written}, {reason:?})"),
             Self::Mute { until } => write!(f, "Mute({until:?})"),
-            Self::Malformed => f.write_str("Malformed"),
+            Self::Malformed { at } => write!(f, "Malformed({at:?})"),
             Self::Drain(reason) => write!(f, "Drain({reason:?})"),
             Self::Tick => f.write_str("Tick"),
         }

@@ -192,7 +192,7 @@ impl Connection {
                 written, reason, ..
             } => self.on_lost(written, reason, at),
             Input::Mute { until } => self.on_mute(until, at),
-            Input::Malformed => self.note_malformed(now),
+            Input::Malformed { at } => self.note_malformed(at, now),
             Input::Drain(reason) => self.on_drain(reason, now),
             Input::Tick => self.on_tick(at),
         }

@@ -8,7 +8,7 @@ use super::link::{Entry, Pending, Reply, correlation_of, split_frame};
 use super::output::{Event, Outcome, Output, RequestError, RequestFailure};
 use super::settings::Class;
 use super::state::{ReauthStep, State};
-use super::{At, Connection, Reason, Timer, Wait};
+use super::{At, Connection, Reason, Timer};
 use crate::ids::Moment;
 use crate::wire::api_key::ApiKey;
 use crate::wire::cursor::{Flaw, Malformed, Oddities};
@@ -149,8 +149,7 @@ impl Connection {
             if matches!(api, ApiKey::SaslHandshake | ApiKey::SaslAuthenticate) {
                 return self.exchange_malformed(error, at);
             }
-            self.emit(Event::Malformed(error));
-            return self.setup_failed(Reason::Malformed(error), at);
+            return self.setup_malformed(error, at);
         }
         match api {
             ApiKey::ApiVersions => self.versions_answered(body, at),
@@ -242,10 +241,15 @@ impl Connection {
         let error = DecodeError::new(entry.api, entry.version, flaw);
         match entry.reply {
             Reply::Caller(pending) => self.bad_answer(&pending, entry.version, error, at),
-            Reply::Setup => {
-                self.emit(Event::Malformed(error));
-                self.setup_failed(Reason::Malformed(error), at);
-            }
+            Reply::Setup => self.setup_malformed(error, at),
+        }
+    }
+
+    /// An answer of the setup is malformed: the attempt has failed.
+    pub(super) fn setup_malformed(&mut self, error: DecodeError, at: At) {
+        match self.count_malformed(error, at.now) {
+            Some(why) => self.distrust(why, at),
+            None => self.setup_failed(Reason::Malformed(error), at),
         }
     }
 
@@ -257,30 +261,25 @@ impl Connection {
         });
         self.complete(pending.token, error.api, Some(version), result, None);
         match self.count_malformed(error, at.now) {
-            Some(Wait::Trust(why)) => self.distrust(why, at),
-            Some(Wait::Failure | Wait::Settled | Wait::Mixup) | None => {
-                self.break_off(Reason::Malformed(error), &RequestFailure::Disconnected, at);
-            }
+            Some(why) => self.distrust(why, at),
+            None => self.break_off(Reason::Malformed(error), &RequestFailure::Disconnected, at),
         }
     }
 
-    /// Counts a malformed answer; the third of a broker within a minute costs our trust (D9).
-    pub(super) fn count_malformed(&mut self, error: DecodeError, now: Moment) -> Option<Wait> {
+    /// Counts a malformed answer; the third of a node within a minute costs our trust, and this is
+    /// why (D9).
+    pub(super) fn count_malformed(&mut self, error: DecodeError, now: Moment) -> Option<String> {
         self.emit(Event::Malformed(error));
-        self.note_malformed(now);
+        self.note_malformed(now, now);
         let many = self.malformed_at.len() >= MALFORMED_MAX;
-        many.then(|| {
-            Wait::Trust(format!(
-                "{MALFORMED_MAX} malformed answers, the last: {error}"
-            ))
-        })
+        many.then(|| format!("{MALFORMED_MAX} malformed answers, the last: {error}"))
     }
 
-    /// Remembers a malformed answer, here or on another connection of the broker.
-    pub(super) fn note_malformed(&mut self, now: Moment) {
+    /// Remembers a malformed answer, here or on another connection of the node.
+    pub(super) fn note_malformed(&mut self, at: Moment, now: Moment) {
+        self.malformed_at.push_back(at);
         self.malformed_at
             .retain(|at| now.since(*at) <= MALFORMED_WINDOW);
-        self.malformed_at.push_back(now);
         if self.malformed_at.len() > MALFORMED_MAX {
             self.malformed_at.pop_front();
         }

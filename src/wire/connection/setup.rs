@@ -13,7 +13,6 @@ use super::{At, Connection, Reason, Timer, Wait};
 use crate::ids::Moment;
 use crate::wire::api::api_versions;
 use crate::wire::api_key::ApiKey;
-use crate::wire::error::DecodeError;
 use crate::wire::error_code::ErrorCode;
 use crate::wire::frame::PortMixup;
 use crate::wire::message::Request;
@@ -216,7 +215,7 @@ impl Connection {
         match ErrorCode(code) {
             ErrorCode::NONE => match api_versions::Response::decode(version, body) {
                 Ok(response) => self.versions_known(phase, &response, at),
-                Err(error) => self.versions_malformed(error, at),
+                Err(error) => self.setup_malformed(error, at),
             },
             ErrorCode::UNSUPPORTED_VERSION if version > 0 => {
                 let listed = listed_maximum(body).filter(|max| !retried && *max < version);
@@ -228,12 +227,6 @@ impl Connection {
             }
             refusal => self.setup_failed(Reason::VersionsRefused(refusal), at),
         }
-    }
-
-    fn versions_malformed(&mut self, error: DecodeError, at: At) {
-        let wait = self.count_malformed(error, at.now);
-        self.close();
-        self.back_off(wait.unwrap_or(Wait::Failure), Reason::Malformed(error), at);
     }
 
     fn versions_known(&mut self, phase: Phase, response: &api_versions::Response, at: At) {
