@@ -64,6 +64,15 @@ impl From<Fault> for Unopened {
     }
 }
 
+/// What is looked at besides the form of messages.
+#[derive(Clone, Copy)]
+pub(super) struct Checks {
+    /// Checksums.
+    pub(super) crcs: bool,
+    /// Attribute bits without a meaning (`wire.strict`).
+    pub(super) strict: bool,
+}
+
 /// Finds out what lies at the front of `set`, whose first message has `size` bytes and is whole.
 pub(super) fn run(
     set: &[u8],
@@ -121,7 +130,7 @@ fn wrapper(first: &Message, size: usize, position: Offset) -> Result<Run, Corrup
 pub(super) fn open<C: Charge>(
     bytes: &[u8],
     header: &BatchHeader,
-    check_crcs: bool,
+    checks: Checks,
     limit: usize,
     mut charge: C,
 ) -> Result<(bytes::Bytes, BatchHeader), Unopened> {
@@ -129,13 +138,20 @@ pub(super) fn open<C: Charge>(
     if codec == Compression::None {
         // What lies in memory already is not refused for its size.
         let mut records = codec::inflate(codec, bytes, limit.max(bytes.len()), &mut charge)?;
-        rewrite(&mut records, None, false)?;
+        rewrite(
+            &mut records,
+            None,
+            Checks {
+                crcs: false,
+                ..checks
+            },
+        )?;
         return Ok((codec::charged(records, charge), *header));
     }
     let outer = parse(bytes)?;
     let packed = bytes.get(outer.value.place.clone()).unwrap_or_default();
     let mut records = codec::inflate(codec, packed, limit, &mut charge)?;
-    let inner = rewrite(&mut records, Some(outer.magic), check_crcs)?;
+    let inner = rewrite(&mut records, Some(outer.magic), checks)?;
     let header = placed(header, &outer, &inner)?;
     Ok((codec::charged(records, charge), header))
 }
@@ -188,14 +204,17 @@ struct Rewritten {
 fn rewrite(
     buffer: &mut Vec<u8>,
     inside: Option<u8>,
-    check_crcs: bool,
+    checks: Checks,
 ) -> Result<Rewritten, Corruption> {
     let mut met: Option<Rewritten> = None;
     let (mut at, mut written) = (0, 0);
     while let Some(size) = front(buffer.get(at..).unwrap_or_default())? {
-        let message = checked(buffer.get(at..at + size).unwrap_or_default(), check_crcs)?;
+        let message = checked(buffer.get(at..at + size).unwrap_or_default(), checks.crcs)?;
         if inside.is_some_and(|magic| magic != message.magic) || message.is_compressed() {
             return Err(Corruption::Nesting);
+        }
+        if checks.strict && message.unknown_attributes() {
+            return Err(Corruption::Attributes);
         }
         let first = met.as_ref().map_or(message.offset, |met| met.first);
         if met.as_ref().is_some_and(|met| message.offset <= met.last) {
@@ -245,8 +264,12 @@ impl Message {
             && (!self.append_time() || next.timestamp == self.timestamp)
     }
 
-    fn header(&self, base_offset: Offset, last_offset_delta: i32) -> BatchHeader {
+    fn unknown_attributes(&self) -> bool {
         let known = if self.magic == 0 { 0b0111 } else { 0b1111 };
+        self.attributes & !known != 0
+    }
+
+    fn header(&self, base_offset: Offset, last_offset_delta: i32) -> BatchHeader {
         BatchHeader {
             base_offset,
             last_offset_delta,
@@ -265,7 +288,7 @@ impl Message {
             producer_epoch: -1,
             base_sequence: -1,
             count: 0,
-            unknown_attributes: self.attributes & !known != 0,
+            unknown_attributes: self.unknown_attributes(),
         }
     }
 

@@ -247,8 +247,14 @@ impl BatchView {
         let (bytes, header) = match self.form {
             Form::Open => return Ok(self.clone()),
             Form::Packed => self.unpack(limit, charge)?,
-            Form::Legacy => legacy::open(&self.bytes, &self.header, self.vouched, limit, charge)
-                .map_err(|why| self.unopened(why, limit))?,
+            Form::Legacy => {
+                let checks = legacy::Checks {
+                    crcs: self.vouched,
+                    strict: self.strict,
+                };
+                legacy::open(&self.bytes, &self.header, checks, limit, charge)
+                    .map_err(|why| self.unopened(why, limit))?
+            }
         };
         let open = Self {
             bytes,

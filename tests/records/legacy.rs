@@ -351,6 +351,33 @@ fn fields_that_leave_their_message_are_corrupt() {
 }
 
 #[test]
+fn a_strict_reader_minds_what_is_odd_inside_a_compressed_message_too() {
+    let odd = |magic| Message {
+        attributes: 0x40,
+        ..Message::at(1, magic, "b")
+    };
+    for magic in [0, 1] {
+        let inner = [Message::at(0, magic, "a"), odd(magic)];
+        let wrapper = Message::around(1, magic, GZIP, &inner).bytes();
+        for strict in [false, true] {
+            let settings = ReadSettings {
+                strict,
+                ..ReadSettings::default()
+            };
+            let set = BatchSet::new(Bytes::from(wrapper.clone()), Offset(0), settings);
+            let read = drain(set);
+            let reason = match read.error {
+                Some(BatchError::Corrupt { reason, .. }) => Some(reason),
+                Some(error) => panic!("{error}"),
+                None => None,
+            };
+            assert_eq!(reason, strict.then_some(Corruption::Attributes));
+            assert_eq!(read.records.len(), if strict { 0 } else { 2 });
+        }
+    }
+}
+
+#[test]
 fn a_length_below_minus_one_is_null_but_to_a_strict_reader() {
     let mut bytes = Message::at(0, 1, "v").bytes();
     // The key's length, behind offset, size, checksum, magic, attributes and timestamp.
