@@ -12,6 +12,7 @@ mod handler;
 mod mailbox;
 mod metadata;
 mod net;
+mod oddities;
 mod partition;
 mod placement;
 mod spawn;

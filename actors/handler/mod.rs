@@ -21,6 +21,7 @@ pub(crate) use pool::Pools;
 
 use super::mailbox::Outbox;
 use super::net::Alarm;
+use super::oddities;
 use super::partition::{HostNews, Lot, Thread};
 use super::supervise::{Command, DeathWatch, Watched, guarded, on_purpose};
 use crate::handler::{
@@ -207,6 +208,7 @@ impl StreamHandler<Vec<Settled>> for HandlerHost {
         guarded(self, ctx, |host, ctx| {
             for (stint, end) in ends {
                 host.running.remove(&stint);
+                oddities::of_nulls(end.as_ref().map_or(0, StintEnd::odd_nulls));
                 host.feed(HostInput::Settled { stint, end });
             }
             host.settle(ctx);

@@ -1,5 +1,6 @@
 //! What connections do, as metrics (wire.md 15).
 
+use crate::actors::oddities;
 use crate::ids::Moment;
 use crate::wire::{Class, Event, PortMixup, Reason, StateName};
 
@@ -38,6 +39,7 @@ impl Meter {
                     metrics::counter!("nearside_wire_unknown_tags_total", "api" => api)
                         .increment(oddities.unknown_tags.into());
                 }
+                oddities::of_repeated_rows(oddities.duplicates);
             }
             Event::Malformed(error) => {
                 let api = error.api.to_string();
@@ -47,7 +49,8 @@ impl Meter {
                 metrics::histogram!("nearside_wire_throttle_seconds", "class" => self.class)
                     .record(time.as_secs_f64());
             }
-            Event::ThrottleCut { .. } | Event::NameDisliked | Event::StaleAddresses { .. } => {}
+            Event::ThrottleCut { .. } => oddities::of_throttle(),
+            Event::NameDisliked | Event::StaleAddresses { .. } => {}
         }
     }
 
@@ -251,6 +254,21 @@ mod tests {
             let api = ApiKey::Fetch;
             assert_eq!(touched(&Event::Odd { api, oddities }), expected);
         }
+    }
+
+    /// wire.md 7 D7
+    #[test]
+    fn repeated_rows_and_silences_beyond_belief_are_counted() {
+        let oddities = Oddities {
+            duplicates: 2,
+            ..Oddities::default()
+        };
+        let api = ApiKey::Metadata;
+        let repeated = touched(&Event::Odd { api, oddities });
+        assert_eq!(repeated, ["oddities_total repeated_row"]);
+        let asked = std::time::Duration::from_secs(86_400);
+        let cut = touched(&Event::ThrottleCut { asked });
+        assert_eq!(cut, ["oddities_total throttle"]);
     }
 
     #[test]

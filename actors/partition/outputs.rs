@@ -6,6 +6,7 @@ use super::messages::{Ask, Question, Told};
 use super::{PartitionActor, open};
 use crate::actors::handler::HostRequest;
 use crate::actors::metadata::Need;
+use crate::actors::oddities;
 use crate::fleet::{Event, RouteChange};
 use crate::routing::{self, Count, Delivery, Output, Role, broker};
 use crate::wire::ErrorCode;
@@ -78,6 +79,7 @@ impl PartitionActor {
         let room = self.opening.room_at_once(partition_bytes, bytes_max);
         let index = open::index(delivery, &self.reading, room);
         self.thread.telemetry.note_inflated(index.inflated_bytes());
+        oddities::of_batches(index.counts);
         self.damage = index.damage;
         self.owed.push_back(routing::Input::Indexed(index.indexed));
         for (from, to) in index.gaps {

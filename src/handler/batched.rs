@@ -11,6 +11,7 @@ use crate::handler::tether::Leave;
 use crate::handler::work::Work;
 use crate::handler::{BatchHandler, BatchOutcome, Classify, Codec, HandlerError, Outcome};
 use crate::ids::Offset;
+use crate::records::Records;
 
 /// A handler of batches with its codec.
 pub(crate) struct Batched<C, H> {
@@ -49,27 +50,18 @@ where
             cursor: stint.start,
         };
         if work.leave() != Leave::GoOn {
-            return StintEnd {
-                place,
-                verdict: Verdict::Well,
-            };
+            return work.end(place, Verdict::Well);
         }
         loop {
-            let cut = match work.attempt(async { self.cut(stint, place) }).await {
+            let mut odd_nulls = 0;
+            let cutting = async { self.cut(stint, place, &mut odd_nulls) };
+            let cut = work.attempt(cutting).await;
+            work.note_odd_nulls(odd_nulls);
+            let cut = match cut {
                 Ok(Ok(Some(cut))) => cut,
-                Ok(Ok(None)) => {
-                    return StintEnd {
-                        place,
-                        verdict: Verdict::Well,
-                    };
-                }
-                Ok(Err(verdict)) => return StintEnd { place, verdict },
-                Err(panic) => {
-                    return StintEnd {
-                        place,
-                        verdict: Verdict::Failed(panic),
-                    };
-                }
+                Ok(Ok(None)) => return work.end(place, Verdict::Well),
+                Ok(Err(verdict)) => return work.end(place, verdict),
+                Err(panic) => return work.end(place, Verdict::Failed(panic)),
             };
             let (records, behind) = (cut.batch.len(), cut.behind);
             let (done, verdict) = self.handle(&mut work, cut.batch).await;
@@ -85,7 +77,7 @@ where
                 (Leave::End, None) => Verdict::Well,
                 (Leave::GoOn, None) => continue,
             };
-            return StintEnd { place, verdict };
+            return work.end(place, verdict);
         }
     }
 
@@ -120,7 +112,12 @@ where
     ///
     /// A record that does not decode, or cannot be read, ends the batch before it; the next batch
     /// begins with it and fails alone (H3).
-    fn cut(&self, stint: &Stint, place: Place) -> Result<Option<Cut<C::Value>>, Verdict> {
+    fn cut(
+        &self,
+        stint: &Stint,
+        place: Place,
+        odd_nulls: &mut u32,
+    ) -> Result<Option<Cut<C::Value>>, Verdict> {
         let mut cutting = Cutting::new(stint, place);
         for (index, origin) in stint.origins.iter().enumerate().skip(place.batches) {
             let cursor = if index == place.batches {
@@ -137,26 +134,10 @@ where
                 start: records.cursor(),
                 count: 0,
             });
-            while let Some(record) = records.next() {
-                let decoded = record.map_err(Verdict::Unreadable).and_then(|record| {
-                    let value = self.codec.decode(record.key, record.value, record.headers);
-                    let value = value.map_err(|error| Verdict::Failed(undecodable(&error)))?;
-                    Ok((record, value))
-                });
-                match decoded {
-                    Ok((record, value)) => {
-                        cutting.push(record.offset, record.payload_bytes(), value)
-                    }
-                    Err(verdict) if cutting.values.is_empty() => return Err(verdict),
-                    Err(_) => return Ok(cutting.finish()),
-                }
-                cutting.behind = Place {
-                    batches: index,
-                    cursor: Some(records.cursor()),
-                };
-                if cutting.is_full() {
-                    return Ok(cutting.finish());
-                }
+            let went_on = self.cut_records(&mut cutting, index, &mut records);
+            *odd_nulls = odd_nulls.saturating_add(records.odd_nulls());
+            if !went_on? {
+                break;
             }
             cutting.behind = Place {
                 batches: index + 1,
@@ -164,6 +145,35 @@ where
             };
         }
         Ok(cutting.finish())
+    }
+
+    /// Takes the records of one fetched batch; `false` if the cut is complete before its end.
+    fn cut_records(
+        &self,
+        cutting: &mut Cutting<'_, C::Value>,
+        index: usize,
+        records: &mut Records<'_>,
+    ) -> Result<bool, Verdict> {
+        while let Some(record) = records.next() {
+            let decoded = record.map_err(Verdict::Unreadable).and_then(|record| {
+                let value = self.codec.decode(record.key, record.value, record.headers);
+                let value = value.map_err(|error| Verdict::Failed(undecodable(&error)))?;
+                Ok((record, value))
+            });
+            match decoded {
+                Ok((record, value)) => cutting.push(record.offset, record.payload_bytes(), value),
+                Err(verdict) if cutting.values.is_empty() => return Err(verdict),
+                Err(_) => return Ok(false),
+            }
+            cutting.behind = Place {
+                batches: index,
+                cursor: Some(records.cursor()),
+            };
+            if cutting.is_full() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 

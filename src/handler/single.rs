@@ -12,7 +12,7 @@ use crate::handler::work::Work;
 use crate::handler::{
     BlockingHandler, Classify, Codec, Context, DecodeError, HandlerError, MessageHandler, Outcome,
 };
-use crate::records::{Record, RecordCursor};
+use crate::records::{Record, RecordCursor, Records};
 
 /// A handler of single records with its codec.
 pub(crate) struct Single<C, H> {
@@ -99,24 +99,18 @@ where
             cursor: stint.start,
         };
         if work.leave() != Leave::GoOn {
-            return StintEnd {
-                place,
-                verdict: Verdict::Well,
-            };
+            return work.end(place, Verdict::Well);
         }
         for origin in &stint.origins {
             if let Some(verdict) = self.work_batch(&mut work, origin, &mut place.cursor).await {
-                return StintEnd { place, verdict };
+                return work.end(place, verdict);
             }
             place = Place {
                 batches: place.batches + 1,
                 cursor: None,
             };
         }
-        StintEnd {
-            place,
-            verdict: Verdict::Well,
-        }
+        work.end(place, Verdict::Well)
     }
 
     /// Works through one batch, keeping `cursor` behind the last finished record. `None` at its
@@ -131,6 +125,19 @@ where
             Some(cursor) => origin.view.records_from(cursor),
             None => origin.view.records(),
         };
+        let verdict = self.work_records(work, origin, &mut records, cursor).await;
+        work.note_odd_nulls(records.odd_nulls());
+        verdict
+    }
+
+    #[inline]
+    async fn work_records(
+        &self,
+        work: &mut Work<'_>,
+        origin: &Arc<Origin>,
+        records: &mut Records<'_>,
+        cursor: &mut Option<RecordCursor>,
+    ) -> Option<Verdict> {
         let mut at = records.cursor();
         while let Some(record) = records.next() {
             let record = match record {

@@ -73,6 +73,14 @@ pub struct StintEnd {
     pub(crate) place: Place,
     /// What ended it.
     pub(crate) verdict: Verdict,
+    pub(crate) odd_nulls: u32,
+}
+
+impl StintEnd {
+    /// Key and value lengths below -1 that were read as null on the way (wire.md 8.2 E3).
+    pub fn odd_nulls(&self) -> u32 {
+        self.odd_nulls
+    }
 }
 
 /// A place in the batches of a stint.

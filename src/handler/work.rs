@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use crate::handler::stint::{Cause, Failure, Stint};
+use crate::handler::stint::{Cause, Failure, Place, Stint, StintEnd, Verdict};
 use crate::handler::tether::{Leave, Tether};
 use crate::handler::{Context, HandlerError, Hint};
 use crate::ids::{Moment, Offset};
@@ -28,6 +28,7 @@ pub(crate) struct Work<'a> {
     /// Every unit is timed: those of blocking handlers, which never wait in a way that could be
     /// seen.
     timed: bool,
+    odd_nulls: u32,
 }
 
 impl<'a> Work<'a> {
@@ -45,6 +46,7 @@ impl<'a> Work<'a> {
             yielded: began,
             unread: 0,
             timed,
+            odd_nulls: 0,
         }
     }
 
@@ -110,6 +112,20 @@ impl<'a> Work<'a> {
             yield_now().await;
         }
         self.tether.leave()
+    }
+
+    /// Notes lengths below -1 that were read as null.
+    pub(crate) fn note_odd_nulls(&mut self, odd: u32) {
+        self.odd_nulls = self.odd_nulls.saturating_add(odd);
+    }
+
+    /// How the stint ends.
+    pub(crate) fn end(&self, place: Place, verdict: Verdict) -> StintEnd {
+        StintEnd {
+            place,
+            verdict,
+            odd_nulls: self.odd_nulls,
+        }
     }
 
     /// Attempt number of the unit in hand.

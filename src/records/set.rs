@@ -53,6 +53,8 @@ pub struct ReadCounts {
     pub empty: u32,
     /// Batches with attribute bits that have no meaning (B6).
     pub unknown_attributes: u32,
+    /// Control batches of a kind that is not known (E7).
+    pub unknown_markers: u32,
 }
 
 /// Iterator over the batches of one fetched record set that hold records to deliver.
@@ -149,6 +151,7 @@ impl BatchSet {
         self.position = header.next_offset();
         let emptied = header.count == 0 && !view.is_compressed();
         self.counts.control += u32::from(header.control);
+        self.counts.unknown_markers += u32::from(matches!(marker, Some(Marker::Other(_))));
         self.counts.aborted += u32::from(aborted && !header.control);
         self.counts.empty += u32::from(emptied);
         Ok((!header.control && !aborted && !emptied).then_some(view))
@@ -158,12 +161,13 @@ impl BatchSet {
     /// once. They know neither transactions nor markers.
     fn legacy_step(&mut self, size: usize) -> Result<Option<BatchView>, BatchError> {
         let checks = self.settings.check_crcs;
+        let strict = self.settings.strict;
         let run = match legacy::run(&self.rest, size, self.position, checks) {
             Ok(run) => run,
             Err(reason) => return Err(self.corrupt_message(size, reason)),
         };
         let header = run.header;
-        if self.settings.strict && header.unknown_attributes {
+        if strict && header.unknown_attributes {
             return Err(self.corrupt_message(size, Corruption::Attributes));
         }
         if self.overlaps(run.first) {
@@ -171,7 +175,6 @@ impl BatchSet {
         }
         let messages = self.rest.split_to(run.size);
         let wanted = self.position.max(header.base_offset);
-        let strict = self.settings.strict;
         let view =
             BatchView::legacy(messages, header, wanted, checks).map(|view| view.reading(strict));
         if !run.unplaced {

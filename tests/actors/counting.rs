@@ -16,11 +16,11 @@ use crate::stage::{Builder, Seen, Stage, run, start, until_hashed};
 
 /// Sums of everything that is counted, by name and labels; of histograms, the samples.
 #[derive(Clone, Default)]
-struct Counted(Arc<Mutex<BTreeMap<String, f64>>>);
+pub(crate) struct Counted(Arc<Mutex<BTreeMap<String, f64>>>);
 
 impl Counted {
     /// The sum of all series whose name and labels hold these texts.
-    fn sum(&self, texts: &[&str]) -> f64 {
+    pub(crate) fn sum(&self, texts: &[&str]) -> f64 {
         let sums = self.0.lock().expect("no panic while counting");
         let fits = |name: &str| texts.iter().all(|text| name.contains(text));
         let found = sums.iter().filter(|(name, _)| fits(name));

@@ -34,5 +34,6 @@ mod stage;
 mod starving;
 mod supervision;
 mod tls;
+mod tolerating;
 mod truncating;
 mod versions;

@@ -13,7 +13,8 @@ pub(crate) use job::{Job, Opened, elsewhere};
 use crate::budget::InflationSeat;
 use crate::ids::{LeaderEpoch, Offset};
 use crate::records::{
-    AbortedTransaction, BatchError, BatchSet, BatchView, InflateError, PoisonReason, ReadSettings,
+    AbortedTransaction, BatchError, BatchSet, BatchView, InflateError, PoisonReason, ReadCounts,
+    ReadSettings,
 };
 use crate::routing::{Delivery, Indexed};
 
@@ -31,6 +32,8 @@ pub(crate) struct Index {
     pub(crate) epoch: Option<LeaderEpoch>,
     /// What is wrong with the first batch, if it cannot be read.
     pub(crate) damage: Option<BatchError>,
+    /// What was passed over and tolerated.
+    pub(crate) counts: ReadCounts,
 }
 
 impl Index {
@@ -85,6 +88,7 @@ pub(crate) fn index(delivery: &Delivery, reading: &Reading, mut room: usize) -> 
         gaps,
         indexed: judge(position, start, epoch, failure),
         epoch,
+        counts: set.counts(),
         damage: failure.filter(|it| position == start && it.place().is_some()),
     }
 }

@@ -64,7 +64,7 @@ impl Host {
 
     /// How far a stint came and what ended it, also if its task vanished without a result.
     fn read_end(&self, hand: &Hand, end: Option<StintEnd>) -> (Place, Verdict) {
-        if let Some(StintEnd { place, verdict }) = end {
+        if let Some(StintEnd { place, verdict, .. }) = end {
             return (place, verdict);
         }
         let finished = hand.tether.sever();
