@@ -5,6 +5,7 @@ mod lapses;
 mod login;
 mod meter;
 mod port;
+mod reading;
 mod socket;
 mod tls;
 mod token_file;

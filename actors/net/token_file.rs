@@ -1,12 +1,13 @@
 //! Access tokens from a file that somebody else keeps fresh (KIP-768).
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use zeroize::Zeroizing;
 
+use super::reading::{PATIENCE, Reader};
 use super::tokens::{AccessToken, TokenProvider};
 use super::transport::BoxFuture;
 use crate::actors::clock::unix_ms;
@@ -15,21 +16,27 @@ use crate::wire::sasl::token_end;
 
 /// Reads its file anew for every token.
 #[derive(Debug)]
-pub(super) struct TokenFile(PathBuf);
+pub(super) struct TokenFile {
+    file: PathBuf,
+    reader: Reader<Result<AccessToken, String>>,
+}
 
 impl TokenFile {
     pub(super) fn new(file: &Path) -> Self {
-        Self(file.to_owned())
+        Self {
+            file: file.to_owned(),
+            reader: Reader::new(),
+        }
     }
 }
 
 impl TokenProvider for TokenFile {
     fn token(&self) -> BoxFuture<Result<AccessToken, String>> {
-        let file = self.0.clone();
+        let (file, reader) = (self.file.clone(), self.reader.clone());
         Box::pin(async move {
-            let read = tokio::task::spawn_blocking(move || read(&file));
-            read.await
-                .unwrap_or_else(|_| Err("reading it was given up".to_owned()))
+            let late = format!("`{}` cannot be read within {PATIENCE:?}", file.display());
+            let token = reader.read(move || read(&file)).await;
+            token.unwrap_or(Err(late))
         })
     }
 }
@@ -37,10 +44,6 @@ impl TokenProvider for TokenFile {
 /// The token in `file`, and how long it is good from now on. No error tells what the file holds.
 fn read(file: &Path) -> Result<AccessToken, String> {
     let refused = |what: String| format!("`{}` {what}", file.display());
-    // A pipe would hold its thread until somebody writes.
-    if fs::metadata(file).is_ok_and(|found| !found.is_file()) {
-        return Err(refused("is no file".to_owned()));
-    }
     // Reserved at once: a text that grows leaves copies behind that nobody wipes.
     let mut text = Zeroizing::new(String::with_capacity(TOKEN_MAX));
     File::open(file)
@@ -64,8 +67,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_file_is_refused_and_not_waited_for() {
-        let error = read(Path::new("/dev/null")).unwrap_err();
-        assert_eq!(error, "`/dev/null` is no file");
+    fn what_is_no_file_holds_no_token() {
+        let error = read(Path::new("/dev/zero")).unwrap_err();
+        assert_eq!(error, "`/dev/zero` holds no JWT with an `exp`");
     }
 }

@@ -62,11 +62,18 @@ pub(crate) struct Tokens {
     provider: Arc<dyn TokenProvider>,
     renewal: Renewal,
     clock: Clock,
-    held: Mutex<Option<Held>>,
+    state: Mutex<State>,
     /// Told when the first token has come.
     first: Notify,
     /// Counts the tokens that replaced one in use.
     renewed: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    held: Option<Held>,
+    /// When asking failed last while there was no good token, and why.
+    failed: Option<(Moment, String)>,
 }
 
 #[derive(Clone, Debug)]
@@ -91,7 +98,7 @@ impl Tokens {
                 buffer: security.refresh_buffer.duration(),
             },
             clock,
-            held: Mutex::new(None),
+            state: Mutex::default(),
             first: Notify::new(),
             renewed: watch::Sender::new(0),
         });
@@ -104,17 +111,30 @@ impl Tokens {
         self.renewed.subscribe()
     }
 
-    /// The token, if one is good; else a new one is asked for, once for all who wait.
+    /// The token, if one is good; else a new one is asked for, once for all who wait, be there one
+    /// or not.
     pub(crate) async fn bearer(&self) -> Result<Bearer, String> {
-        let mut held = self.held.lock().await;
-        if let Some(good) = held.as_ref().filter(|held| self.clock.now() < held.ends) {
+        let since = self.clock.now();
+        let mut state = self.state.lock().await;
+        let good = state.held.as_ref();
+        if let Some(good) = good.filter(|held| self.clock.now() < held.ends) {
             return Ok(good.bearer.clone());
         }
-        let fresh = self.ask().await?;
-        let bearer = fresh.bearer.clone();
-        *held = Some(fresh);
-        self.first.notify_one();
-        Ok(bearer)
+        if let Some((_, why)) = state.failed.as_ref().filter(|(at, _)| *at > since) {
+            return Err(why.clone());
+        }
+        match self.ask().await {
+            Ok(fresh) => {
+                let bearer = fresh.bearer.clone();
+                state.held = Some(fresh);
+                self.first.notify_one();
+                Ok(bearer)
+            }
+            Err(why) => {
+                state.failed = Some((self.clock.now(), why.clone()));
+                Err(why)
+            }
+        }
     }
 
     async fn ask(&self) -> Result<Held, String> {
@@ -133,7 +153,7 @@ impl Tokens {
 
     /// When the token in use is to be renewed.
     async fn due(&self) -> Option<Moment> {
-        self.held.lock().await.as_ref().map(|held| held.due)
+        self.state.lock().await.held.as_ref().map(|held| held.due)
     }
 
     /// Asks for the next token. The lock is free meanwhile: the last one serves.
@@ -141,7 +161,7 @@ impl Tokens {
         match self.ask().await {
             Ok(fresh) => {
                 let bearer = fresh.bearer.clone();
-                let former = self.held.lock().await.replace(fresh);
+                let former = self.state.lock().await.held.replace(fresh);
                 // The same token once more opens no session that lasts longer.
                 if former.is_none_or(|former| former.bearer != bearer) {
                     self.renewed.send_modify(|count| *count += 1);
@@ -149,7 +169,7 @@ impl Tokens {
             }
             Err(error) => {
                 tracing::warn!(%error, "the last token serves until it ends");
-                if let Some(held) = self.held.lock().await.as_mut() {
+                if let Some(held) = self.state.lock().await.held.as_mut() {
                     held.due = self.clock.now() + RETRY;
                 }
             }
@@ -189,6 +209,17 @@ const RETRY: Duration = Duration::from_secs(10);
 mod tests {
     use super::*;
 
+    /// Answers nobody, and counts who asks.
+    #[derive(Debug, Default)]
+    struct Mute(std::sync::atomic::AtomicUsize);
+
+    impl TokenProvider for Mute {
+        fn token(&self) -> BoxFuture<Result<AccessToken, String>> {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Box::pin(std::future::pending())
+        }
+    }
+
     fn token(lifetime: Duration) -> Result<AccessToken, BearerError> {
         AccessToken::new(Secret::new("coin"), lifetime)
     }
@@ -210,5 +241,32 @@ mod tests {
         };
         let due = renewal.after(token.lifetime, Entropy::seeded(7).draw());
         assert_eq!(due, YEAR.mul_f64(0.8));
+    }
+
+    #[test]
+    fn connections_that_wait_together_are_told_together_that_there_is_no_token() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            let (mute, clock) = (Arc::new(Mute::default()), Clock::start());
+            let provider: Arc<dyn TokenProvider> = mute.clone();
+            let tokens = Tokens::new(provider, &Security::default(), clock);
+            let began = clock.now();
+            let waiting = (0..5).map(|_| tokens.bearer());
+            let answers = futures::future::join_all(waiting).await;
+            assert!(answers.iter().all(Result::is_err));
+            assert_eq!(
+                clock.now().since(began),
+                PATIENCE,
+                "within the time of a setup"
+            );
+            let asked = || mute.0.load(std::sync::atomic::Ordering::Relaxed);
+            assert_eq!(asked(), 1);
+            tokens.bearer().await.unwrap_err();
+            assert_eq!(asked(), 2, "who comes later asks anew");
+        });
     }
 }

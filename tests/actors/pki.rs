@@ -212,8 +212,31 @@ impl TempFile {
         std::fs::write(&self.0, content).expect("a file can be written");
     }
 
+    /// Puts a pipe in its place that nobody writes to, so that reading it hangs.
+    pub(crate) fn hang(&self) -> Hanging<'_> {
+        std::fs::remove_file(&self.0).expect("it is there");
+        let made = std::process::Command::new("mkfifo").arg(&self.0).status();
+        assert!(made.expect("mkfifo can be run").success());
+        Hanging(self)
+    }
+
     pub(crate) fn path(&self) -> &str {
         Path::to_str(&self.0).expect("UTF-8")
+    }
+}
+
+/// A file that hangs.
+pub(crate) struct Hanging<'a>(&'a TempFile);
+
+impl Hanging<'_> {
+    /// Lets whoever reads it go with nothing; from now on it is a file with this content.
+    pub(crate) fn end(self, content: impl AsRef<[u8]>) {
+        let file = &self.0.0;
+        // Opening it waits for a reader, of whom there is one at least.
+        let reader = std::fs::OpenOptions::new().write(true).open(file);
+        std::fs::remove_file(file).expect("it is there");
+        self.0.write(content);
+        drop(reader.expect("it is a pipe"));
     }
 }
 

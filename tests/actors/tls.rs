@@ -275,6 +275,14 @@ fn lose_a_connection(stage: &Stage) {
     });
 }
 
+/// Why changed files are not used, while that is so.
+fn reload_refusal(fleet: &FleetHandle) -> Option<String> {
+    let report = fleet.report();
+    let mut raised = report.diagnostics.into_iter();
+    let refusal = raised.find(|one| one.name == "tls_reload")?;
+    Some(refusal.detail)
+}
+
 /// wire.md A25, T4
 #[test]
 fn a_key_replaced_on_disk_is_used_and_garbage_is_not() {
@@ -298,13 +306,7 @@ fn a_key_replaced_on_disk_is_used_and_garbage_is_not() {
             tunnel.clients().contains(&der(&new))
         })
         .await;
-        let refused = || {
-            let report = fleet.report();
-            report
-                .diagnostics
-                .iter()
-                .any(|one| one.name == "tls_reload")
-        };
+        let refused = || reload_refusal(&fleet).is_some();
         assert!(!refused());
         // A key beside another one's chain is no better than garbage.
         let mixed = format!("{}{}", old.key, new.chain);
@@ -327,6 +329,37 @@ fn a_key_replaced_on_disk_is_used_and_garbage_is_not() {
             mine.iter()
                 .all(|shown| *shown == der(&old) || *shown == der(&new))
         );
+    });
+}
+
+/// wire.md T4: whoever shakes hands waits for no file.
+#[test]
+fn a_key_file_that_hangs_is_told_and_the_last_pair_goes_on() {
+    run(async {
+        let (stage, seen, authority) = (ten_records(), Seen::default(), Authority::new());
+        let tunnel = Tunnel::new(stage.transport(), &authority.brokers(), Some(&authority));
+        let pair = authority.issue(&["billing"], 2_060);
+        let file = TempFile::new("hanging-key.pem", pair.whole());
+        let transport: Arc<dyn Transport> = tunnel.clone();
+        let builder = over(&stage, transport, &authority, &seen)
+            .property("ssl.keystore.location", file.path());
+        let fleet = started(builder).await;
+        until_hashed("all records are done", || seen.len() == 10).await;
+        let hanging = file.hang();
+        until_hashed("it is told", || reload_refusal(&fleet).is_some()).await;
+        let why = reload_refusal(&fleet).expect("just seen");
+        assert!(why.contains("cannot be read within 5s"), "{why}");
+        let handshakes = tunnel.clients().len();
+        until_hashed("the pair is shown", || {
+            lose_a_connection(&stage);
+            tunnel.clients().len() > handshakes
+        })
+        .await;
+        stage.produce("orders", 0, 10);
+        until_hashed("new records are done", || seen.len() == 20).await;
+        hanging.end(pair.whole());
+        until_hashed("it is in order again", || reload_refusal(&fleet).is_none()).await;
+        fleet.stop(Duration::from_secs(20)).await;
     });
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use rustls_pki_types::pem::{PemObject as _, SectionKind};
@@ -44,8 +45,8 @@ pub(super) type Stamp = Option<(u64, SystemTime)>;
 
 /// What was read.
 pub(super) struct Material {
-    pub(super) roots: RootCertStore,
-    pub(super) identity: Option<CertifiedKey>,
+    pub(super) roots: Arc<RootCertStore>,
+    pub(super) identity: Option<Arc<CertifiedKey>>,
 }
 
 impl Sources {
@@ -67,9 +68,20 @@ impl Sources {
     /// Reads everything.
     pub(super) fn read(&self) -> Result<Material, Error> {
         Ok(Material {
-            roots: self.roots()?,
-            identity: self.identity.as_ref().map(identity).transpose()?,
+            roots: Arc::new(self.roots()?),
+            identity: self
+                .identity
+                .as_ref()
+                .map(identity)
+                .transpose()?
+                .map(Arc::new),
         })
+    }
+
+    /// Reads everything, and says as what. A file that is replaced meanwhile is read again later.
+    pub(super) fn read_stamped(&self) -> Result<(Vec<Stamp>, Material), Error> {
+        let stamps = self.stamps();
+        Ok((stamps, self.read()?))
     }
 
     /// The stamps of the files, in a fixed order.

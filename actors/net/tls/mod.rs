@@ -20,8 +20,10 @@ use tokio_rustls::rustls::version::{TLS12, TLS13};
 
 use self::heard::Heard;
 use self::identity::{ASKED, Identity};
-use self::material::{Material, Sources};
+use self::material::{Material, Sources, Stamp};
+use self::reload::Looked;
 use self::verify::AnyName;
+use super::reading::Reader;
 use super::transport::Stream;
 use crate::config::{Config, NameCheck, TlsVersion};
 use crate::error::{Error, ErrorKind};
@@ -32,13 +34,17 @@ pub(crate) use self::reload::Reload;
 /// The TLS of a fleet: shared by all its connections, replaced whole when files change.
 pub(crate) struct Tls {
     sources: Sources,
+    /// The files as they were when they were read first.
+    first: Vec<Stamp>,
+    reader: Reader<Looked>,
     versions: Vec<TlsVersion>,
     name_check: NameCheck,
     current: ArcSwap<ClientConfig>,
 }
 
 impl Tls {
-    /// What is configured, if TLS is spoken at all. Reads files: call it where that does no harm.
+    /// What is configured, if TLS is spoken at all. Reads files, and waits for them: call it where
+    /// that does no harm.
     ///
     /// # Errors
     ///
@@ -49,12 +55,17 @@ impl Tls {
             return Ok(None);
         }
         let sources = Sources::of(security);
-        let material = sources.read()?;
+        let reading = sources.clone();
+        let read = Reader::new().read_here(move || reading.read_stamped().map(Arc::new));
+        let read = read.unwrap_or_else(|| Err(reload::too_late()))?;
+        let (first, material) = &*read;
         material.tell_days_left();
         let (versions, name_check) = (security.tls_versions.clone(), security.name_check);
         let current = client(material, &versions, name_check)?;
         Ok(Some(Self {
+            first: first.clone(),
             sources,
+            reader: Reader::new(),
             versions,
             name_check,
             current: ArcSwap::from_pointee(current),
@@ -96,7 +107,7 @@ impl std::fmt::Debug for Tls {
 
 /// What rustls needs to know. The chain is verified whatever is configured (T1).
 fn client(
-    material: Material,
+    material: &Material,
     versions: &[TlsVersion],
     name_check: NameCheck,
 ) -> Result<ClientConfig, Error> {
@@ -114,15 +125,16 @@ fn client(
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&versions)
         .map_err(|error| refused(&error))?;
-    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(material.roots), provider)
-        .build()
-        .map_err(|error| refused(&error))?;
+    let verifier =
+        WebPkiServerVerifier::builder_with_provider(Arc::clone(&material.roots), provider)
+            .build()
+            .map_err(|error| refused(&error))?;
     let builder = match name_check {
         NameCheck::Https => builder.with_webpki_verifier(verifier),
         NameCheck::Off => builder
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(AnyName(verifier))),
     };
-    let identity = Identity(material.identity.map(Arc::new));
+    let identity = Identity(material.identity.clone());
     Ok(builder.with_client_cert_resolver(Arc::new(identity)))
 }
