@@ -3,7 +3,7 @@
 use std::fmt;
 
 use subtle::ConstantTimeEq;
-use zeroize::Zeroizing;
+use zeroize::{ZeroizeOnDrop, Zeroizing};
 
 /// A password, token or key. It has no `Display`, its `Debug` shows nothing of it, and it is wiped
 /// when it is dropped (wire.md 11.3).
@@ -22,6 +22,9 @@ impl Secret {
     }
 }
 
+/// By what it is made of.
+impl ZeroizeOnDrop for Secret {}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[redacted]")
@@ -37,9 +40,20 @@ impl PartialEq for Secret {
 
 impl Eq for Secret {}
 
+/// Compiles for values that are wiped when they are dropped.
+#[cfg(test)]
+pub(crate) fn is_wiped<T: ZeroizeOnDrop>(_: &T) {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// wire.md 11.1 S6
+    #[test]
+    fn a_secret_is_wiped_on_drop() {
+        let Secret(text) = Secret::new("hunter2");
+        is_wiped(&text);
+    }
 
     #[test]
     fn a_secret_does_not_show_itself() {

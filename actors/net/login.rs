@@ -138,3 +138,73 @@ const TWO_PROVIDERS: &str = "`sasl.oauthbearer.token.endpoint.url` names a file 
 /// Passwords hashed at a time in this process: a fleet that dials every broker at once leaves cores
 /// to the handlers.
 static DERIVING: Semaphore = Semaphore::const_new(4);
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine as _;
+    use base64::prelude::BASE64_STANDARD;
+
+    use super::*;
+    use crate::secret::{Secret, is_wiped};
+    use crate::wire::SaslStep;
+    use crate::wire::sasl::Step;
+
+    fn login(mechanism: &str) -> Login {
+        let mut config = Config::default();
+        for (key, value) in [
+            ("bootstrap.servers", "a:9092"),
+            ("security.protocol", "SASL_SSL"),
+            ("sasl.mechanism", mechanism),
+            ("sasl.username", "bob"),
+            ("sasl.password", "pencil"),
+        ] {
+            config.set(key, value).unwrap();
+        }
+        Login::of(&config, None, Clock::start()).unwrap().unwrap()
+    }
+
+    /// What the first message of an authentication names as ours.
+    fn nonce(login: &Login) -> Vec<u8> {
+        let begun = login.begin(|_| unreachable!("a password is at hand"));
+        let Step::Tell(SaslStep::Token(first)) = begun.unwrap().unwrap().step(None) else {
+            panic!("no message");
+        };
+        let first = std::str::from_utf8(&first).unwrap();
+        let nonce = first.strip_prefix("n,,n=bob,r=").unwrap();
+        BASE64_STANDARD.decode(nonce).unwrap()
+    }
+
+    /// wire.md 11.1 S1
+    #[test]
+    fn every_exchange_has_a_nonce_of_24_bytes_of_its_own() {
+        for mechanism in ["SCRAM-SHA-256", "SCRAM-SHA-512"] {
+            let login = login(mechanism);
+            let nonces: std::collections::BTreeSet<_> = (0..100).map(|_| nonce(&login)).collect();
+            assert_eq!(nonces.len(), 100);
+            assert!(nonces.iter().all(|nonce| nonce.len() == 24));
+            // No byte is the same in all: a hundred chances leave none to that.
+            for at in 0..24 {
+                let bytes: std::collections::BTreeSet<_> =
+                    nonces.iter().map(|nonce| nonce[at]).collect();
+                assert!(bytes.len() > 1, "byte {at}");
+            }
+        }
+    }
+
+    /// wire.md 11.1 S6
+    #[test]
+    fn a_login_and_the_configuration_hold_secrets_in_what_is_wiped_only() {
+        match login("PLAIN").source {
+            Source::Password(Credentials::Password {
+                username: _,
+                password,
+            }) => is_wiped(&password),
+            Source::Password(Credentials::Bearer(_)) | Source::Tokens(_) => panic!("no password"),
+        }
+        let Security {
+            password, key_pem, ..
+        } = Security::default();
+        let held: [Option<Secret>; 2] = [password, key_pem];
+        held.iter().flatten().for_each(is_wiped);
+    }
+}

@@ -5,6 +5,8 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
+use zeroize::Zeroizing;
+
 use crate::cli::exit::Failure;
 use crate::config::{Config, Severity};
 
@@ -56,6 +58,7 @@ impl ConnectionOptions {
         if let Some(path) = &self.config {
             let name = path.display().to_string();
             let text = fs::read_to_string(path)
+                .map(Zeroizing::new)
                 .map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))?;
             config.set_properties(&text, &name)?;
         }

@@ -3,6 +3,8 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
+use zeroize::Zeroizing;
+
 use super::error::{ConfigError, Problem};
 
 /// One property of a file.
@@ -12,8 +14,8 @@ pub(super) struct Entry {
     pub(super) line: usize,
     /// The key, escapes resolved.
     pub(super) key: String,
-    /// The value, escapes resolved, without blanks at its end.
-    pub(super) value: String,
+    /// The value, escapes resolved, without blanks at its end. It may be a secret.
+    pub(super) value: Zeroizing<String>,
 }
 
 /// Reads all properties of `text`. `name` is the file's name, for messages.
@@ -34,15 +36,15 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Vec<Entry>, ConfigError> {
 }
 
 /// Joins continued lines and drops comments and blank lines.
-fn logical_lines(text: &str) -> Vec<(usize, String)> {
+fn logical_lines(text: &str) -> Vec<(usize, Zeroizing<String>)> {
     let mut lines = Vec::new();
-    let mut open: Option<(usize, String)> = None;
+    let mut open: Option<(usize, Zeroizing<String>)> = None;
     for (index, line) in text.lines().enumerate() {
         let line = line.trim_start();
         if open.is_none() && (line.is_empty() || line.starts_with(['#', '!'])) {
             continue;
         }
-        let (number, mut content) = open.take().unwrap_or((index + 1, String::new()));
+        let (number, mut content) = open.take().unwrap_or((index + 1, Zeroizing::default()));
         // An even number of backslashes at the end is a value that ends in backslashes.
         let slashes = line.chars().rev().take_while(|c| *c == '\\').count();
         if slashes % 2 == 1 {
@@ -68,7 +70,7 @@ fn entry(line: usize, content: &str) -> Result<Entry, String> {
     if chars.next_if(|c| matches!(c, '=' | ':')).is_some() {
         skip_blanks(&mut chars);
     }
-    let mut value = String::new();
+    let mut value = Zeroizing::new(String::with_capacity(content.len()));
     // Java keeps blanks at the end of a value; nobody means them.
     let mut kept = 0;
     while let Some(c) = chars.next() {
@@ -138,7 +140,7 @@ mod tests {
         parse(text, "t")
             .unwrap()
             .into_iter()
-            .map(|e| (e.line, e.key, e.value))
+            .map(|e| (e.line, e.key, e.value.to_string()))
             .collect()
     }
 

@@ -213,3 +213,32 @@ pub(super) fn correlation_of(frame: &Bytes) -> Option<i32> {
 const FRAME_GUESS: usize = 512;
 /// Bytes of the length in front of a frame.
 const LENGTH: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::api::sasl_authenticate;
+    use crate::wire::sasl::wiping::wiped_in;
+
+    /// wire.md 11.3
+    #[test]
+    fn an_encoded_sasl_request_is_wiped_once_it_is_written() {
+        let token = || wiped(b"\0bob\0hunter2".to_vec());
+        let request = || Request::SaslAuthenticate(sasl_authenticate::Request { token: token() });
+        let head = Head {
+            correlation: 7,
+            api: ApiKey::SaslAuthenticate,
+            version: 2,
+        };
+        let client_id = StrBytes::from_static_str("client");
+        let mut frame = Bytes::new();
+        let at_once = wiped_in(|| frame = encode_frame(&client_id, head, &request()).unwrap());
+        assert_eq!(at_once, [token().len()], "the token itself");
+        assert!(frame.windows(7).any(|part| part == b"hunter2"));
+        // The way of a socket's task: byte after byte until none is left.
+        let mut writing = frame.clone();
+        let length = frame.len();
+        assert!(wiped_in(|| bytes::Buf::advance(&mut writing, length)).is_empty());
+        assert_eq!(wiped_in(|| drop((frame, writing))), [length]);
+    }
+}

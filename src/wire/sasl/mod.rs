@@ -12,13 +12,15 @@ mod renewal;
 mod scram;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) mod wiping;
 
 use std::fmt;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use zeroize::Zeroizing;
+use zeroize::{Zeroize as _, ZeroizeOnDrop};
 
 use self::scram::Scram;
 use super::connection::SaslStep;
@@ -241,7 +243,26 @@ impl Exchange {
 
 /// Bytes that are wiped once nobody holds them (S6).
 pub(crate) fn wiped(bytes: Vec<u8>) -> Bytes {
-    Bytes::from_owner(Zeroizing::new(bytes))
+    Bytes::from_owner(Wiped(bytes))
+}
+
+/// Owns them. A vector's own wiping also empties it, and then nobody could look.
+struct Wiped(Vec<u8>);
+
+impl AsRef<[u8]> for Wiped {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl ZeroizeOnDrop for Wiped {}
+
+impl Drop for Wiped {
+    fn drop(&mut self) {
+        self.0.as_mut_slice().zeroize();
+        #[cfg(test)]
+        wiping::saw(&self.0);
+    }
 }
 
 /// What a peer said, fit for a message: cut, without control characters (D3).

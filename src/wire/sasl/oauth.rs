@@ -116,3 +116,14 @@ pub(super) fn refused(challenge: &[u8]) -> SaslStep {
 }
 
 const SEPARATOR: u8 = 1;
+
+#[cfg(test)]
+impl Bearer {
+    /// Compiles while everything secret in it is wiped on drop (S6).
+    pub(super) fn assert_wiped(self) {
+        let Self { token, extensions } = self;
+        crate::secret::is_wiped(&token);
+        let values = extensions.iter().map(|(_name, value)| value);
+        values.for_each(crate::secret::is_wiped);
+    }
+}

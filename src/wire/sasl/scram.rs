@@ -253,7 +253,8 @@ impl Scram {
         }
         let server_key = self.hash.hmac(&salted.0, b"Server Key")?;
         let signature = self.hash.hmac(&server_key, signed.as_bytes())?;
-        let token = format!("{without_proof},p={}", BASE64_STANDARD.encode(&*proof));
+        let proof = Zeroizing::new(BASE64_STANDARD.encode(&*proof));
+        let token = [without_proof.as_str(), ",p=", proof.as_str()].concat();
         self.stage = Stage::Final { signature };
         Ok(Step::Tell(SaslStep::Token(wiped(token.into_bytes()))))
     }
@@ -335,4 +336,50 @@ fn refusal(error: &str) -> String {
 
 fn utf8(message: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(message).map_err(|_| "the broker's message is not UTF-8".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secret::is_wiped;
+
+    /// Whoever adds a field to one of these has to say what it is (S6).
+    #[test]
+    fn passwords_and_keys_are_held_in_what_is_wiped_only() {
+        let (password, nonce) = (Secret::new("pencil"), Nonce::new([7; 24]));
+        let scram = Scram::new(Hash::Sha256, "bob", &password, &nonce);
+        let Scram {
+            hash,
+            password,
+            nonce: _,
+            iterations_max: _,
+            first: _,
+            stage,
+        } = scram;
+        match stage {
+            Stage::Begin
+            | Stage::First
+            | Stage::Deriving {
+                server_first: _,
+                nonce: _,
+            } => {}
+            Stage::Final { signature } => is_wiped(&signature),
+        }
+        let derivation = Derivation {
+            hash,
+            password,
+            salt: vec![7; 16],
+            iterations: ITERATIONS_MIN,
+        };
+        let SaltedPassword(salted) = derivation.run();
+        is_wiped(&salted);
+        is_wiped(&hash.digest(&salted));
+        let Derivation {
+            hash: _,
+            password,
+            salt: _,
+            iterations: _,
+        } = derivation;
+        is_wiped(&password);
+    }
 }
