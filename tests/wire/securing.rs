@@ -251,6 +251,31 @@ fn a_session_of_a_millisecond_costs_an_exchange_every_two_seconds() {
     }
 }
 
+/// wire.md 11.2: a slow exchange is begun three times its length before the end, at least.
+#[test]
+fn a_session_is_renewed_the_earlier_the_longer_the_last_exchange_took() {
+    for (took, share) in [
+        (0, 48..=56),
+        (1, 48..=56),
+        (10, 30..=30),
+        (19, 3..=3),
+        (25, 2..=2),
+    ] {
+        let mut rig = secured(false, true);
+        let socket = authenticate(&mut rig, 60_000);
+        let metadata = rig.ask();
+        rig.answer_sample(&metadata);
+        until_renewal(&mut rig);
+        rig.advance(Duration::from_secs(took));
+        exchange(&mut rig, socket, 60_000);
+        let due = until_renewal(&mut rig).as_secs();
+        assert!(
+            share.contains(&due),
+            "{due} s after an exchange of {took} s"
+        );
+    }
+}
+
 /// wire.md 11.2
 #[test]
 fn a_renewed_session_without_an_end_forgets_the_end_of_the_last() {

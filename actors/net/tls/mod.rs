@@ -7,16 +7,19 @@ mod identity;
 mod material;
 mod name;
 mod reload;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use dashmap::DashSet;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
+use tokio_rustls::rustls::{ClientConfig, HandshakeKind};
 
 use self::heard::Heard;
 use self::identity::{ASKED, Identity};
@@ -40,6 +43,8 @@ pub(crate) struct Tls {
     versions: Vec<TlsVersion>,
     name_check: NameCheck,
     current: ArcSwap<ClientConfig>,
+    /// Hosts that asked for a certificate when they last shook hands in full.
+    asking: DashSet<Box<str>>,
 }
 
 impl Tls {
@@ -69,6 +74,7 @@ impl Tls {
             versions,
             name_check,
             current: ArcSwap::from_pointee(current),
+            asking: DashSet::new(),
         }))
     }
 
@@ -90,8 +96,29 @@ impl Tls {
             })
             .await;
         match shaken {
-            (Ok(stream), asked) => Ok((Box::new(stream), asked)),
+            (Ok(stream), asked) => {
+                let (_, session) = stream.get_ref();
+                let resumed = session.handshake_kind() == Some(HandshakeKind::Resumed);
+                let asked = self.asks(host, (!resumed).then_some(asked));
+                Ok((Box::new(stream), asked))
+            }
             (Err(error), _) => Err(failure::of(&error, heard.get(), host)),
+        }
+    }
+
+    /// Whether `host` asks for certificates: as it just did or not, or, if it went on with a
+    /// session, as it did when that began. It may refuse ours then, too (T5).
+    fn asks(&self, host: &str, told: Option<bool>) -> bool {
+        match told {
+            Some(true) => {
+                self.asking.insert(host.into());
+                true
+            }
+            Some(false) => {
+                self.asking.remove(host);
+                false
+            }
+            None => self.asking.contains(host),
         }
     }
 }
