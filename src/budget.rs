@@ -2,22 +2,24 @@
 //! What is inflated has a share of its own: [`Inflation`].
 //!
 //! A Fetch takes its permit before it is sent, for as much as it allows the broker to answer. The
-//! answer shrinks the permit to what came, and from then on the bytes hold it: the last of their
-//! slices to be dropped gives it back. So the sum of what is asked for, on its way, queued and in
-//! the hands of handlers stays below the limit, whatever the number of brokers and partitions.
+//! answer shrinks the permit to what came, and from then on the frame has it ([`Arrival`]): the last
+//! slice of it to be dropped gives it back. So the sum of what is asked for, on its way, queued and
+//! in the hands of handlers stays below the limit, whatever the number of brokers and partitions.
 
+mod arrival;
 mod inflation;
 mod overdue;
+#[cfg(test)]
+mod properties;
 mod waiting;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bytes::Bytes;
-
 use waiting::Waiting;
 
+pub use arrival::Arrival;
 pub use inflation::{Inflation, InflationCharge, InflationSeat, Turn};
 pub use overdue::OverduePlace;
 
@@ -31,6 +33,8 @@ pub struct Budget(Arc<Pool>);
 struct Pool {
     limit: usize,
     charged: AtomicUsize,
+    /// What of that has come.
+    held: AtomicUsize,
     seats: AtomicUsize,
     waiting: Waiting,
 }
@@ -44,18 +48,13 @@ pub struct Permit {
     bytes: AtomicUsize,
 }
 
-/// Bytes that hold a permit as long as one of their slices lives.
-struct Held {
-    bytes: Bytes,
-    _permit: Permit,
-}
-
 impl Budget {
     /// A budget of `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self(Arc::new(Pool {
             limit,
             charged: AtomicUsize::new(0),
+            held: AtomicUsize::new(0),
             seats: AtomicUsize::new(0),
             waiting: Waiting::default(),
         }))
@@ -146,28 +145,6 @@ impl Permit {
             self.pool.give_back(before - bytes);
         }
     }
-
-    /// A permit of its own for at most so many of the bytes.
-    #[must_use]
-    pub fn split(&self, bytes: usize) -> Self {
-        let rest = |held: usize| Some(held.saturating_sub(bytes));
-        let before = self
-            .bytes
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, rest);
-        let parted = before.map_or(0, |held| held.min(bytes));
-        Self {
-            pool: Arc::clone(&self.pool),
-            bytes: AtomicUsize::new(parted),
-        }
-    }
-
-    /// The same bytes, which keep this permit until their last slice is dropped.
-    pub fn hold(self, bytes: Bytes) -> Bytes {
-        Bytes::from_owner(Held {
-            bytes,
-            _permit: self,
-        })
-    }
 }
 
 impl Pool {
@@ -180,6 +157,11 @@ impl Pool {
     fn part(&self) -> usize {
         let seats = self.seats.load(Ordering::Acquire).max(1);
         (self.limit / seats).max(CRUMB)
+    }
+
+    /// Whether more than half is held.
+    fn is_tight(&self) -> bool {
+        self.held.load(Ordering::Acquire) > self.limit / 2
     }
 
     fn give_back(&self, bytes: usize) {
@@ -210,12 +192,6 @@ impl Drop for Permit {
 impl Drop for Seat {
     fn drop(&mut self) {
         self.0.seats.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-impl AsRef<[u8]> for Held {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
     }
 }
 
@@ -260,23 +236,6 @@ mod tests {
             calls.fetch_add(1, Ordering::AcqRel);
         });
         count
-    }
-
-    #[test]
-    fn the_last_slice_of_what_came_gives_the_permit_back() {
-        let budget = Budget::new(1_000 * KIB);
-        let permit = budget.take(600 * KIB).unwrap();
-        assert_eq!(budget.charged(), 600 * KIB);
-        permit.settle(140);
-        let bytes = permit.split(100).hold(Bytes::from(vec![7; 100]));
-        assert_eq!((permit.bytes(), budget.charged()), (40, 140));
-        drop(permit);
-        let slice = bytes.slice(10..20);
-        drop(bytes);
-        assert_eq!(budget.charged(), 100);
-        assert_eq!(slice[..], [7; 10]);
-        drop(slice);
-        assert_eq!(budget.charged(), 0);
     }
 
     #[test]

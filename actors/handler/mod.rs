@@ -24,6 +24,7 @@ use super::net::Alarm;
 use super::oddities;
 use super::partition::{HostNews, Lot, Thread};
 use super::supervise::{Command, DeathWatch, Watched, guarded, on_purpose};
+use crate::budget::Budget;
 use crate::handler::{
     Assignment, ErasedHandler, Gate, Host, Input as HostInput, Settings as HostSettings, StintEnd,
     StintId,
@@ -55,6 +56,8 @@ type Settled = (StintId, Option<StintEnd>);
 /// What a handler host is made of.
 pub(crate) struct HostParts {
     pub(crate) settings: HostSettings,
+    /// What copies are charged to.
+    pub(crate) budget: Budget,
     pub(crate) group: GroupId,
     pub(crate) handlers: Vec<Arc<dyn ErasedHandler>>,
     pub(crate) pools: Pools,
@@ -77,7 +80,7 @@ impl HandlerHost {
             (count > 0).then_some((lot, ends))
         }));
         Self {
-            machine: Host::new(parts.settings, Arc::new(thread.clock)),
+            machine: Host::new(parts.settings, Arc::new(thread.clock)).charging(parts.budget),
             group: parts.group,
             handlers: parts.handlers,
             thread,

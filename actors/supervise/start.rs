@@ -159,6 +159,7 @@ impl Wiring {
                 },
                 host: HostParts {
                     settings: self.config.host_settings(),
+                    budget: self.links.settings.budget.clone(),
                     group: self.group.clone(),
                     handlers: self
                         .subscriptions

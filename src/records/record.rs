@@ -66,7 +66,7 @@ pub struct RecordCursor {
 
 impl RecordCursor {
     /// The place before the first record.
-    pub(super) const START: Self = Self {
+    pub(crate) const START: Self = Self {
         at: 0,
         read: 0,
         delta: -1,

@@ -198,16 +198,16 @@ impl BatchView {
     }
 
     /// The records behind `cursor`, which [`Records::cursor`] of this view gave, in memory of their
-    /// own: whoever keeps them keeps no frame.
+    /// own, which `copy` makes: whoever keeps them keeps no frame.
     #[must_use]
-    pub fn copied_from(&self, cursor: RecordCursor) -> Self {
+    pub fn copied_from(&self, cursor: RecordCursor, copy: impl FnOnce(&[u8]) -> Bytes) -> Self {
         if self.is_compressed() {
             return self.clone();
         }
         let (rest, passed) = (cursor.rest(self.body()), cursor.records_passed());
         let count = self.header.count.saturating_sub(passed);
         Self {
-            bytes: Bytes::copy_from_slice(rest),
+            bytes: copy(rest),
             body_at: 0,
             header: BatchHeader {
                 count,

@@ -16,6 +16,7 @@ mod start;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use crate::budget::Budget;
 use crate::handler::message::Origin;
 use crate::handler::{Assignment, Clock, ErasedHandler, Handling};
 use crate::ids::{AssignmentEpoch, Draw, Generation, Moment, Offset, TopicPartition};
@@ -31,6 +32,7 @@ pub use io::{Event, Gate, Input, Output, Settings, StintId, StopReason};
 #[derive(Debug)]
 pub struct Host {
     settings: Settings,
+    budget: Budget,
     clock: Arc<dyn Clock>,
     slots: BTreeMap<TopicPartition, Slot>,
     hands: BTreeMap<StintId, Hand>,
@@ -71,6 +73,7 @@ impl Host {
     pub fn new(settings: Settings, clock: Arc<dyn Clock>) -> Self {
         Self {
             settings,
+            budget: Budget::unlimited(),
             clock,
             slots: BTreeMap::new(),
             hands: BTreeMap::new(),
@@ -81,6 +84,12 @@ impl Host {
             last_stint: 0,
             outputs: VecDeque::new(),
         }
+    }
+
+    /// The same host; what it copies is charged to `budget`.
+    #[must_use]
+    pub fn charging(self, budget: Budget) -> Self {
+        Self { budget, ..self }
     }
 
     /// Takes one input.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::budget::Budget;
 use crate::handler::message::Origin;
 use crate::handler::stint::{Place, advance};
 use crate::ids::{LeaderEpoch, Moment, Offset};
@@ -102,34 +103,59 @@ impl Queue {
         advance(lent, start, usize::try_from(records).unwrap_or(usize::MAX))
     }
 
-    /// Copies what is left of the front batch, if it is little, and all that would keep a large
-    /// buffer in memory for long by the time it is worked on again, at `next` (runtime.md B2).
-    pub(super) fn shed(&mut self, next: Moment) {
-        let (Some(front), Some(cursor)) = (self.origins.front(), self.cursor) else {
+    /// Copies what is left, if it is little and would keep much in memory for long by the time it
+    /// is worked on again, at `next` (runtime.md B2). The copies are charged to `budget`.
+    pub(super) fn shed(&mut self, next: Moment, budget: &Budget) {
+        let Some(front) = self.origins.front() else {
             return;
         };
-        let view = &front.view;
-        // A batch that came as it is shares its buffer with those that came with it.
-        let alone = view.raw().is_none() || self.origins.len() == 1;
-        let left = view.count().saturating_sub(cursor.records_passed());
-        let (held, bytes_left) = (view.held_bytes(), view.bytes_from(cursor));
-        let little = left < view.count() / LITTLE && bytes_left < held / LITTLE_BYTES;
-        let large = held > LARGE_BYTES;
-        if self.lent > 0 || !(alone && little && large) || next.since(front.since) < LONG {
+        if self.lent > 0 || next.since(front.since) < LONG {
             return;
         }
-        let copy = Origin {
-            assignment: Arc::clone(&front.assignment),
-            view: view.copied_from(cursor),
-            since: front.since,
+        let start = self.cursor.unwrap_or(RecordCursor::START);
+        if is_little_of_its_own(&front.view, start) {
+            self.copy(0, start, budget);
+        }
+        self.leave_frames(budget);
+    }
+
+    /// Batches that came as they are share their frame, of whatever size, with others.
+    fn leave_frames(&mut self, budget: &Budget) {
+        let start = self.cursor.unwrap_or(RecordCursor::START);
+        let cursors = std::iter::once(start).chain(std::iter::repeat(RecordCursor::START));
+        let slices: Vec<_> = (0..)
+            .zip(cursors)
+            .zip(&self.origins)
+            .filter(|(_, origin)| origin.view.raw().is_some())
+            .map(|((at, cursor), origin)| (at, cursor, origin.view.bytes_from(cursor)))
+            .collect();
+        let left: usize = slices.iter().map(|(_, _, bytes)| bytes).sum();
+        if left <= LITTLE_OF_FRAMES {
+            for (at, cursor, _) in slices {
+                self.copy(at, cursor, budget);
+            }
+        }
+    }
+
+    /// Puts a copy in place of what lies behind `cursor` in a batch that nobody has.
+    fn copy(&mut self, at: usize, cursor: RecordCursor, budget: &Budget) {
+        let Some(origin) = self.origins.get_mut(at) else {
+            return;
         };
+        let (view, copy) = (&origin.view, |bytes: &[u8]| budget.keep_copy(bytes));
         self.waiting_records = self.waiting_records.saturating_sub(records(view));
-        self.waiting_bytes = self.waiting_bytes.saturating_sub(held);
-        self.waiting_records += records(&copy.view);
-        self.waiting_bytes += copy.view.held_bytes();
-        self.origins.pop_front();
-        self.origins.push_front(Arc::new(copy));
-        self.cursor = None;
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(view.held_bytes());
+        let view = view.copied_from(cursor, copy);
+        self.waiting_records += records(&view);
+        self.waiting_bytes += view.held_bytes();
+        *origin = Arc::new(Origin {
+            assignment: Arc::clone(&origin.assignment),
+            view,
+            since: origin.since,
+        });
+        if at == 0 {
+            self.cursor = None;
+        }
     }
 
     /// Drops what no stint has.
@@ -204,10 +230,21 @@ fn records(view: &BatchView) -> usize {
     usize::try_from(view.count()).unwrap_or(usize::MAX)
 }
 
+/// Whether what lies behind `cursor` is little of a large batch with a buffer of its own.
+fn is_little_of_its_own(view: &BatchView, cursor: RecordCursor) -> bool {
+    let left = view.count().saturating_sub(cursor.records_passed());
+    let (held, bytes_left) = (view.held_bytes(), view.bytes_from(cursor));
+    let little = left < view.count() / LITTLE && bytes_left < held / LITTLE_BYTES;
+    view.raw().is_none() && held > LARGE_BYTES && little
+}
+
 /// A buffer above this is not kept for little.
 const LARGE_BYTES: usize = 64 << 10;
-/// Little is below this part of the records, and of the bytes: copies are charged to nobody.
+/// Little is below this part of the records, and of the bytes.
 const LITTLE: u32 = 16;
 const LITTLE_BYTES: usize = 16;
+/// What is little of a frame as large as usual (`fetch.max.bytes`): how large it is the queue does
+/// not know.
+const LITTLE_OF_FRAMES: usize = (16 << 20) / LITTLE_BYTES;
 /// How long it may be kept all the same.
 const LONG: Duration = Duration::from_secs(5);

@@ -162,7 +162,7 @@ impl Host {
         };
         if slot.phase == Phase::Working {
             slot.phase = Phase::Backoff(now + delay);
-            slot.queue.shed(now + delay);
+            slot.queue.shed(now + delay, &self.budget);
             self.agenda
                 .set(Whose::Partition(partition.clone()), Some(now + delay));
         }

@@ -7,6 +7,7 @@ use super::lane::Landing;
 use super::machine::Broker;
 use super::members::Claim;
 use super::output::{Count, Output, Ticket, Traffic};
+use crate::budget::Arrival;
 use crate::cluster::{Hint, HintLot, Reason};
 use crate::ids::{TopicIncarnation, TopicPartition};
 use crate::routing::facts::Class;
@@ -93,9 +94,7 @@ impl Broker {
                     hints.extend(leadership(&partition, stamp.topic, &row));
                     let inconclusive = throttled || full;
                     if filled && let Some(settled) = &settled {
-                        // A permit for each row: one that is held long keeps no other's bytes.
-                        let permit = settled.permit.split(row.records.len());
-                        row.records = permit.hold(row.records);
+                        row.records = settled.arrival.keep(row.records);
                     }
                     self.emit(Output::Row {
                         partition,
@@ -133,6 +132,9 @@ impl Broker {
         let mut hints = Vec::new();
         let mut bytes = 0_usize;
         if response.error == ErrorCode::NONE {
+            let total = response.rows().map(|row| row.records.len()).sum();
+            // Asked for in need, whatever the budget has: charged on arrival.
+            let arrival = Arrival::new(Arc::new(self.settings.budget.charge(total)));
             for mut row in response.rows() {
                 bytes += row.records.len();
                 let Some((partition, stamp, waits)) = flight.take(&row) else {
@@ -144,9 +146,7 @@ impl Broker {
                     self.waste(&row);
                     continue;
                 }
-                // Asked for in need, whatever the budget has: charged on arrival.
-                let permit = self.settings.budget.charge(row.records.len());
-                row.records = permit.hold(row.records);
+                row.records = arrival.keep(row.records);
                 self.emit(match traffic {
                     Traffic::Hedge => Output::HedgeRow {
                         partition,

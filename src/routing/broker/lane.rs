@@ -9,7 +9,7 @@ use super::output::Ticket;
 use super::session::{Form, Outcome, Session};
 use super::settings::Settings;
 use super::vigil::Vigil;
-use crate::budget::Permit;
+use crate::budget::{Arrival, Permit};
 use crate::ids::{Moment, TopicPartition};
 use crate::routing::facts::Class;
 use crate::routing::output::Demand;
@@ -26,9 +26,9 @@ struct Flight {
     permit: Arc<Permit>,
 }
 
-/// The permit of an answer.
+/// An answer, charged.
 pub(super) struct Settled {
-    pub(super) permit: Arc<Permit>,
+    pub(super) arrival: Arrival,
     /// What had been granted for it.
     pub(super) granted: usize,
 }
@@ -208,7 +208,8 @@ impl FetchLane {
         let permit = Arc::clone(&self.flight.as_ref()?.permit);
         let granted = permit.bytes();
         permit.settle(bytes);
-        Some(Settled { permit, granted })
+        let arrival = Arrival::new(permit);
+        Some(Settled { arrival, granted })
     }
 
     /// The good-bye of an unused session.

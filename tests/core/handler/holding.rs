@@ -84,76 +84,100 @@ fn queued_bytes(rig: &Rig) -> usize {
     rig.host.facts(&partition(0)).unwrap().queued_bytes
 }
 
+/// What inflated batches are charged to.
+fn inflation() -> Inflation {
+    Inflation::new(1 << 20, Budget::unlimited())
+}
+
+/// The same batch in a buffer of its own.
+fn inflated(base: i64, inflation: &Inflation) -> BatchView {
+    let packed = large(base, Compression::Lz4, &Arc::default());
+    let charge = inflation.seat().charge();
+    packed.inflate_charged(1 << 20, charge).unwrap()
+}
+
 #[test]
 fn the_last_records_of_a_large_batch_that_wait_for_long_are_copied_and_its_buffer_is_freed() {
-    let (alive, seen) = (Arc::default(), log());
+    let (inflation, seen) = (inflation(), log());
     let mut rig = Rig::new();
     rig.assign(0, &failing(97, 1, seconds(5), &seen));
-    rig.deliver(0, vec![large(0, Compression::None, &alive)]);
-    assert_eq!(alive.load(Ordering::SeqCst), 0);
+    rig.deliver(0, vec![inflated(0, &inflation)]);
+    assert_eq!(inflation.charged(), 0);
     let queued = queued_bytes(&rig);
     assert!((3 * VALUE..4 * VALUE).contains(&queued), "{queued}");
+    assert_eq!(rig.budget.charged(), queued, "the copy is charged");
     assert_eq!(rig.report(0).watermark(), 97);
     rig.pass(seconds(5));
     assert_eq!(read(&seen), (0..RECORDS).collect::<Vec<_>>());
     assert_eq!(rig.report(0).watermark(), RECORDS);
-    assert_eq!(queued_bytes(&rig), 0);
+    assert_eq!((queued_bytes(&rig), rig.budget.charged()), (0, 0));
 }
 
 #[test]
 fn a_batch_that_does_not_wait_for_long_or_of_which_much_is_left_stays_as_it_is() {
-    let (alive, seen) = (Arc::default(), log());
+    let (inflation, seen) = (inflation(), log());
     let mut rig = Rig::new();
     rig.assign(0, &failing(97, 3, seconds(2), &seen));
-    rig.deliver(0, vec![large(0, Compression::None, &alive)]);
-    assert_eq!(alive.load(Ordering::SeqCst), 1, "2 s");
+    rig.deliver(0, vec![inflated(0, &inflation)]);
+    let whole = inflation.charged();
+    assert!((100_000..150_000).contains(&whole), "{whole}");
     rig.pass(seconds(2));
-    assert_eq!(alive.load(Ordering::SeqCst), 1, "4 s");
+    assert_eq!(inflation.charged(), whole, "4 s");
     rig.pass(seconds(2));
-    assert_eq!(alive.load(Ordering::SeqCst), 0, "6 s");
+    assert_eq!(inflation.charged(), 0, "6 s");
     rig.pass(seconds(2));
     assert_eq!(rig.report(0).watermark(), RECORDS);
 
     rig.assign(1, &failing(94, 1, seconds(60), &seen));
-    rig.deliver(1, vec![large(0, Compression::None, &alive)]);
-    assert_eq!(alive.load(Ordering::SeqCst), 1, "6 of 100 are left");
+    rig.deliver(1, vec![inflated(0, &inflation)]);
+    assert_eq!(inflation.charged(), whole, "6 of 100 are left");
 }
 
 #[test]
 fn a_few_records_that_are_much_of_a_batch_are_not_copied() {
-    let (alive, seen) = (Arc::default(), log());
+    let (inflation, seen) = (inflation(), log());
     let mut rig = Rig::new();
     rig.assign(0, &failing(HEAVY, 1, seconds(60), &seen));
-    rig.deliver(0, vec![large(1_000, Compression::None, &alive)]);
+    rig.deliver(0, vec![inflated(1_000, &inflation)]);
     assert_eq!(rig.report(0).watermark(), HEAVY);
-    assert_eq!(alive.load(Ordering::SeqCst), 1);
+    assert!(inflation.charged() > 100_000);
     rig.pass(seconds(60));
     assert_eq!(rig.report(0).watermark(), HEAVY + 1);
-    assert_eq!(alive.load(Ordering::SeqCst), 0);
+    assert_eq!(inflation.charged(), 0);
 }
 
-/// An inflated batch has a buffer of its own; what was fetched together shares one.
 #[test]
-fn what_lies_behind_keeps_the_buffer_of_a_batch_only_if_they_share_it() {
-    let (alive, seen) = (Arc::default(), log());
+fn what_lies_behind_an_inflated_batch_does_not_keep_its_buffer() {
+    let (inflation, seen) = (inflation(), log());
     let mut rig = Rig::new();
     rig.assign(0, &failing(97, 1, seconds(9), &seen));
-    let inflation = Inflation::new(1 << 20, Budget::unlimited());
-    let seat = inflation.seat();
-    let inflated = |base| {
-        let packed = large(base, Compression::Lz4, &alive);
-        packed.inflate_charged(1 << 20, seat.charge()).unwrap()
-    };
-    rig.deliver(0, vec![inflated(0), inflated(RECORDS)]);
-    assert_eq!(alive.load(Ordering::SeqCst), 0, "nobody keeps what came");
-    let one = inflation.charged();
-    assert!((100_000..150_000).contains(&one), "{one}");
+    let views = [0, RECORDS].map(|base| inflated(base, &inflation));
+    let both = inflation.charged();
+    rig.deliver(0, views.into());
+    assert_eq!(inflation.charged(), both / 2);
     rig.pass(seconds(9));
     assert_eq!(inflation.charged(), 0);
     assert_eq!(rig.report(0).watermark(), 2 * RECORDS);
+}
 
-    rig.assign(1, &failing(97, 1, seconds(9), &log()));
+/// What came as it is keeps its whole frame, which may be far larger.
+#[test]
+fn all_that_waits_for_long_in_frames_is_copied_if_together_it_is_little() {
+    let (alive, seen) = (Arc::default(), log());
+    let mut rig = Rig::new();
+    rig.assign(0, &failing(3, 1, seconds(9), &seen));
     let plain = |base| large(base, Compression::None, &alive);
-    rig.deliver(1, vec![plain(0), plain(RECORDS)]);
-    assert_eq!(alive.load(Ordering::SeqCst), 2);
+    rig.deliver(0, vec![plain(0), plain(RECORDS)]);
+    assert_eq!(alive.load(Ordering::SeqCst), 0, "no frame is kept");
+    let queued = queued_bytes(&rig);
+    assert!((197 * VALUE..210 * VALUE).contains(&queued), "{queued}");
+    assert_eq!(rig.budget.charged(), queued);
+    rig.pass(seconds(9));
+    assert_eq!(read(&seen), (0..2 * RECORDS).collect::<Vec<_>>());
+    assert_eq!(rig.report(0).watermark(), 2 * RECORDS);
+    assert_eq!((queued_bytes(&rig), rig.budget.charged()), (0, 0));
+
+    rig.assign(1, &failing(3, 1, seconds(9), &log()));
+    rig.deliver(1, (0..12).map(|batch| plain(batch * RECORDS)).collect());
+    assert_eq!(alive.load(Ordering::SeqCst), 12, "more than 1 MiB");
 }

@@ -7,6 +7,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
+use nearside::budget::Budget;
 use nearside::handler::{
     Assignment, BoxFuture, Clock, Event, Handling, Host, Input, Output, Settings, StintEnd,
     StintId, StopReason, Subscription,
@@ -63,6 +64,8 @@ impl Report {
 
 pub(crate) struct Rig {
     pub(crate) host: Host,
+    /// What the host charges its copies to.
+    pub(crate) budget: Budget,
     pub(crate) clock: Arc<TurnedClock>,
     tasks: BTreeMap<StintId, BoxFuture<'static, StintEnd>>,
     /// Tasks that survive an abort, like those on the blocking pool.
@@ -84,8 +87,11 @@ impl Rig {
 
     pub(crate) fn with(settings: Settings) -> Self {
         let clock = Arc::new(TurnedClock::default());
+        let budget = Budget::unlimited();
+        let host = Host::new(settings, Arc::clone(&clock) as Arc<dyn Clock>);
         Self {
-            host: Host::new(settings, Arc::clone(&clock) as Arc<dyn Clock>),
+            host: host.charging(budget.clone()),
+            budget,
             clock,
             tasks: BTreeMap::new(),
             deaf: false,

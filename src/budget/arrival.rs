@@ -1,0 +1,134 @@
+//! What has come: slices of one frame, which stays in memory as long as any of them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+
+use super::{Budget, Permit};
+
+/// An answer's frame. All that is kept of it shares its permit, which is given back with the last
+/// slice: one that is small keeps the whole frame.
+#[derive(Clone, Debug)]
+pub struct Arrival(Arc<Kept>);
+
+/// Counts its bytes as held until it is dropped.
+#[derive(Debug)]
+struct Kept {
+    permit: Arc<Permit>,
+    bytes: usize,
+}
+
+/// Bytes that keep an arrival.
+struct Slice {
+    bytes: Bytes,
+    _of: Arrival,
+}
+
+impl Arrival {
+    /// What has come under `permit`, which is settled to that.
+    pub fn new(permit: Arc<Permit>) -> Self {
+        let bytes = permit.bytes();
+        permit.pool.held.fetch_add(bytes, Ordering::AcqRel);
+        Self(Arc::new(Kept { permit, bytes }))
+    }
+
+    /// `bytes`, a slice of the frame, charged until the last slice of it is dropped.
+    ///
+    /// While more than half of the budget is held, what is less than a sixteenth of a large frame
+    /// is copied: else those who are slow with little would hold up all others.
+    pub fn keep(&self, bytes: Bytes) -> Bytes {
+        let Kept { permit, bytes: all } = &*self.0;
+        if *all > LARGE_BYTES && bytes.len() < *all / LITTLE && permit.pool.is_tight() {
+            return Budget(Arc::clone(&permit.pool)).keep_copy(&bytes);
+        }
+        let _of = self.clone();
+        Bytes::from_owner(Slice { bytes, _of })
+    }
+}
+
+impl Budget {
+    /// A copy of `bytes`, charged until the last slice of it is dropped.
+    pub fn keep_copy(&self, bytes: &[u8]) -> Bytes {
+        let permit = self.charge(bytes.len());
+        let bytes = Bytes::copy_from_slice(bytes);
+        let _of = Arrival::new(Arc::new(permit));
+        Bytes::from_owner(Slice { bytes, _of })
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.permit
+            .pool
+            .held
+            .fetch_sub(self.bytes, Ordering::AcqRel);
+    }
+}
+
+impl AsRef<[u8]> for Slice {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// A frame above this is not kept for little (runtime.md 11 B2).
+const LARGE_BYTES: usize = 64 << 10;
+/// Little is below this part of it.
+const LITTLE: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: usize = 1 << 10;
+
+    /// Two rows of a frame of 160 KiB, the first of `first` bytes.
+    fn rows(budget: &Budget, first: usize) -> (Bytes, Bytes) {
+        let frame = Bytes::from(vec![7; 160 * KIB]);
+        let arrival = Arrival::new(Arc::new(budget.charge(frame.len())));
+        let rows = [frame.slice(..first), frame.slice(first..)];
+        let [first, rest] = rows.map(|row| arrival.keep(row));
+        (first, rest)
+    }
+
+    /// wire.md 4.2
+    #[test]
+    fn the_last_slice_of_a_frame_gives_its_permit_back_and_none_before() {
+        let budget = Budget::new(1_000 * KIB);
+        let (first, rest) = rows(&budget, 10);
+        let slice = first.slice(3..4);
+        drop((first, rest));
+        assert_eq!(budget.charged(), 160 * KIB);
+        assert_eq!(slice[..], [7]);
+        drop(slice);
+        assert_eq!(budget.charged(), 0);
+    }
+
+    #[test]
+    fn with_half_of_the_budget_held_little_of_a_large_frame_is_copied() {
+        let budget = Budget::new(1_000 * KIB);
+        let _asked = budget.charge(900 * KIB);
+        let (kept, rest) = rows(&budget, 10 * KIB - 1);
+        drop(rest);
+        assert_eq!(
+            budget.charged(),
+            1_060 * KIB,
+            "what is asked for is not held"
+        );
+        let stuck = budget.keep_copy(&vec![0; 400 * KIB]);
+        let (little, rest) = rows(&budget, 10 * KIB - 1);
+        drop(rest);
+        assert_eq!(budget.charged(), 1_470 * KIB - 1, "its copy");
+        assert_eq!(little.len(), 10 * KIB - 1);
+        let (much, rest) = rows(&budget, 10 * KIB);
+        drop((rest, little));
+        assert_eq!(budget.charged(), 1_620 * KIB, "a sixteenth");
+        drop((kept, stuck, much));
+        let (little, rest) = rows(&budget, 1);
+        drop(rest);
+        assert_eq!(budget.charged(), 1_060 * KIB, "there is room again");
+        drop(little);
+        assert_eq!(budget.charged(), 900 * KIB);
+    }
+}
