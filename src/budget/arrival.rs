@@ -35,11 +35,11 @@ impl Arrival {
 
     /// `bytes`, a slice of the frame, charged until the last slice of it is dropped.
     ///
-    /// While more than half of the budget is held, what is less than a sixteenth of a large frame
-    /// is copied: else those who are slow with little would hold up all others.
+    /// While more than half of the budget is held, what is less than half of a large frame is
+    /// copied: else those who are slow with a part would keep the rest from all others.
     pub fn keep(&self, bytes: Bytes) -> Bytes {
         let Kept { permit, bytes: all } = &*self.0;
-        if *all > LARGE_BYTES && bytes.len() < *all / LITTLE && permit.pool.is_tight() {
+        if *all > LARGE_BYTES && bytes.len() < *all / PART && permit.pool.is_tight() {
             return Budget(Arc::clone(&permit.pool)).keep_copy(&bytes);
         }
         let _of = self.clone();
@@ -72,10 +72,10 @@ impl AsRef<[u8]> for Slice {
     }
 }
 
-/// A frame above this is not kept for little (runtime.md 11 B2).
+/// A frame above this is not kept for a part (runtime.md 11 B2).
 const LARGE_BYTES: usize = 64 << 10;
-/// Little is below this part of it.
-const LITTLE: usize = 16;
+/// What is below this part of it is copied when bytes are scarce.
+const PART: usize = 2;
 
 #[cfg(test)]
 mod tests {
@@ -106,10 +106,10 @@ mod tests {
     }
 
     #[test]
-    fn with_half_of_the_budget_held_little_of_a_large_frame_is_copied() {
+    fn with_half_of_the_budget_held_less_than_half_of_a_large_frame_is_copied() {
         let budget = Budget::new(1_000 * KIB);
         let _asked = budget.charge(900 * KIB);
-        let (kept, rest) = rows(&budget, 10 * KIB - 1);
+        let (kept, rest) = rows(&budget, 10 * KIB);
         drop(rest);
         assert_eq!(
             budget.charged(),
@@ -117,18 +117,19 @@ mod tests {
             "what is asked for is not held"
         );
         let stuck = budget.keep_copy(&vec![0; 400 * KIB]);
-        let (little, rest) = rows(&budget, 10 * KIB - 1);
+        let (part, rest) = rows(&budget, 80 * KIB - 1);
         drop(rest);
-        assert_eq!(budget.charged(), 1_470 * KIB - 1, "its copy");
-        assert_eq!(little.len(), 10 * KIB - 1);
-        let (much, rest) = rows(&budget, 10 * KIB);
-        drop((rest, little));
-        assert_eq!(budget.charged(), 1_620 * KIB, "a sixteenth");
-        drop((kept, stuck, much));
-        let (little, rest) = rows(&budget, 1);
+        assert_eq!(budget.charged(), 1_540 * KIB - 1, "its copy");
+        assert_eq!(part.len(), 80 * KIB - 1);
+        drop(part);
+        let (half, rest) = rows(&budget, 80 * KIB);
+        drop(rest);
+        assert_eq!(budget.charged(), 1_620 * KIB, "half of it");
+        drop((kept, stuck, half));
+        let (part, rest) = rows(&budget, 1);
         drop(rest);
         assert_eq!(budget.charged(), 1_060 * KIB, "there is room again");
-        drop(little);
+        drop(part);
         assert_eq!(budget.charged(), 900 * KIB);
     }
 }

@@ -68,9 +68,9 @@ impl World {
                 for row in [0..bytes / 40, bytes / 40..bytes / 2, bytes / 2..bytes] {
                     self.slices.push(arrival.keep(frame.slice(row)));
                 }
-                // No more than came and the one row that is copied.
+                // No more than came and the rows that are copied.
                 let charged = self.budget.charged();
-                assert!(charged <= before - granted + bytes + bytes / 40);
+                assert!(charged <= before - granted + bytes + bytes / 2);
             }
             Step::DropPermit(which) => drop(removed(&mut self.permits, which)),
             Step::DropSlice(which) => drop(removed(&mut self.slices, which)),
