@@ -72,6 +72,8 @@ pub struct BatchSet {
     filter: AbortedFilter,
     last_offset: Option<Offset>,
     received: usize,
+    /// Bytes left when the batch looked at last was at the front.
+    front: usize,
     counts: ReadCounts,
     done: bool,
 }
@@ -94,6 +96,7 @@ impl BatchSet {
     ) -> Self {
         Self {
             received: records.len(),
+            front: records.len(),
             rest: records,
             asked,
             position: asked,
@@ -122,6 +125,11 @@ impl BatchSet {
     /// What was passed over or tolerated so far.
     pub fn counts(&self) -> ReadCounts {
         self.counts
+    }
+
+    /// Where in the records the batch began that was yielded last, or that ended the set.
+    pub(super) fn last_at(&self) -> usize {
+        self.received - self.front
     }
 
     /// Walks one batch: a view if it is to be delivered, `None` if it only moved the position.
@@ -358,6 +366,7 @@ impl Iterator for BatchSet {
 
     fn next(&mut self) -> Option<Self::Item> {
         while !self.done {
+            self.front = self.rest.len();
             let stepped = match self.front() {
                 Ok(Some(front)) => self.step(front),
                 Ok(None) => {
