@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use actix::prelude::Recipient;
+use arc_swap::ArcSwapOption;
 use dashmap::{DashMap, DashSet};
 
 use super::broker::LinkLot;
@@ -10,6 +11,7 @@ use super::mailbox::{Outbox, Posted};
 use super::metadata::Need;
 use super::partition::{Lot, Note};
 use super::placement::{DataThread, Placement};
+use super::producer::Mail;
 use crate::cluster::Target;
 use crate::ids::TopicPartition;
 
@@ -20,6 +22,8 @@ pub(crate) struct Directory {
     pub(crate) metadata: OnceLock<Recipient<Need>>,
     pub(crate) coordinator: OnceLock<Recipient<Note>>,
     pub(crate) threads: OnceLock<Vec<Recipient<Lot>>>,
+    /// The producer of dead letters, in fleets that may write some. Its latest life.
+    pub(crate) producer: ArcSwapOption<Recipient<Mail>>,
     pub(crate) links: DashMap<Target, Recipient<LinkLot>>,
     /// Peers whose control connection is Ready. Written by their links.
     pub(crate) ready: Arc<DashSet<Target>>,
@@ -33,6 +37,7 @@ impl Directory {
             metadata: OnceLock::new(),
             coordinator: OnceLock::new(),
             threads: OnceLock::new(),
+            producer: ArcSwapOption::empty(),
             links: DashMap::new(),
             ready: Arc::default(),
         }

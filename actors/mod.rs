@@ -15,6 +15,7 @@ mod net;
 mod oddities;
 mod partition;
 mod placement;
+mod producer;
 mod spawn;
 mod status;
 mod supervise;

@@ -1,7 +1,7 @@
 //! What several threads write and anybody may read without asking an actor: counters, partition
 //! status, events.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -50,8 +50,8 @@ struct State {
     unfinished: Vec<Unfinished>,
     last_report: Option<FleetReport>,
     diagnostics: Vec<DiagnosticReport>,
-    /// Why the files of TLS that changed are not used.
-    tls_refusal: Option<DiagnosticReport>,
+    /// What is wrong by name and by what it is about, but for what `diagnostics` tells.
+    faults: BTreeMap<(&'static str, String), DiagnosticReport>,
 }
 
 /// What a link knows of its broker.
@@ -113,7 +113,7 @@ impl Telemetry {
         // One lock for both: a second one in the same expression would wait for the first.
         let (member, diagnostics) = {
             let state = self.state();
-            let raised = state.diagnostics.iter().chain(&state.tls_refusal);
+            let raised = state.diagnostics.iter().chain(state.faults.values());
             (state.member.clone(), raised.cloned().collect())
         };
         let (budget, inflation) = self.budgets();
@@ -221,7 +221,6 @@ impl Telemetry {
 
     /// Files of TLS have changed: they are used from now on, or for this reason they are not.
     pub(crate) fn note_tls_files(&self, refused: Option<String>) {
-        const NAME: &str = "tls_reload";
         let outcome = refused.as_ref().map_or("taken", |_| "refused");
         metrics::counter!("nearside_wire_tls_reload_total", "outcome" => outcome).increment(1);
         match &refused {
@@ -230,12 +229,31 @@ impl Telemetry {
             }
             None => tracing::info!("certificates and keys were read again"),
         }
-        let report = refused.map(|detail| DiagnosticReport { name: NAME, detail });
-        let detail = report.as_ref().map(|one| one.detail.clone());
-        let before = std::mem::replace(&mut self.state().tls_refusal, report);
+        self.note_fault("tls_reload", String::new(), refused);
+    }
+
+    /// Dead letters of a topic cannot be written, for this reason, or are again.
+    pub(crate) fn note_dead_letters(&self, topic: &TopicName, error: Option<String>) {
+        match &error {
+            Some(error) => tracing::error!(%topic, error, "dead letters cannot be written"),
+            None => tracing::info!(%topic, "dead letters are written again"),
+        }
+        let detail = error.map(|error| format!("topic `{topic}`: {error}"));
+        self.note_fault("dead_letter_down", topic.to_string(), detail);
+    }
+
+    /// Raises a diagnostic about one thing, or clears it.
+    pub(crate) fn note_fault(&self, name: &'static str, about: String, detail: Option<String>) {
+        let report = detail
+            .clone()
+            .map(|detail| DiagnosticReport { name, detail });
+        let before = match report {
+            Some(report) => self.state().faults.insert((name, about), report),
+            None => self.state().faults.remove(&(name, about)),
+        };
         if detail.is_some() || before.is_some() {
             self.emit(Event::Diagnostic {
-                name: NAME,
+                name,
                 cleared: detail.is_none(),
                 detail: detail.unwrap_or_default(),
             });

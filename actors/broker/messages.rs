@@ -17,6 +17,8 @@ pub(crate) enum LinkLot {
     Exchange(Exchange),
     /// The broker's address or rack, as it is now.
     Endpoint(Endpoint, Option<Rack>),
+    /// The connection of a class is to end at once, with what is in flight on it.
+    HangUp(Class),
     /// Reading is over: fetch sessions say good-bye.
     Close,
     /// Every connection is to end in good order and be opened anew when needed (KIP-899).

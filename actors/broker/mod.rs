@@ -146,6 +146,7 @@ impl BrokerLink {
             }
             LinkLot::Exchange(exchange) => self.carry(exchange),
             LinkLot::Endpoint(endpoint, rack) => self.moved(endpoint, rack),
+            LinkLot::HangUp(class) => self.hang_up(class),
             LinkLot::Close => self.feed(broker::Input::Close),
             LinkLot::Drain(reason) => self.drain_all(reason),
             LinkLot::Stop => {

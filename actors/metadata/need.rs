@@ -29,6 +29,8 @@ pub(crate) enum Need {
         epoch: Option<LeaderEpoch>,
         leader: Option<BrokerId>,
     },
+    /// A producer needs this.
+    Want(Reason, Want),
     /// What the link to a broker has to probe; answered with its share of the budget.
     Probing(BrokerId, ProbeNeed),
     /// Leaders known by a hint have served these partitions.
@@ -97,6 +99,7 @@ impl Need {
                 }],
                 None,
             ),
+            Self::Want(reason, want) => (reason, vec![want], None),
             Self::Topics(topics) => (
                 Reason::Subscription,
                 topics.into_iter().map(Want::Topic).collect(),

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use super::interest::Interest;
 use crate::ids::{AssignmentEpoch, Incarnation, LeaderEpoch, Offset, PositionGeneration};
 use crate::offsets::Ledger;
+use crate::records::BatchError;
 
 /// The surviving state of one assigned partition. Lives on the partition's thread; one writer at a
 /// time, told by the ticket of the newest incarnation (runtime.md S2).
@@ -20,6 +21,8 @@ struct Inner {
     ticket: std::cell::Cell<Incarnation>,
     rewinds: std::cell::Cell<u64>,
     account: RefCell<Option<Account>>,
+    /// Boxed: hardly any partition ever waits for a letter.
+    letter: RefCell<Option<Box<Awaited>>>,
     progress: Arc<Progress>,
     interest: Interest,
 }
@@ -36,6 +39,15 @@ pub(crate) struct Account {
     pub(crate) delivered: Offset,
     /// Epoch of the record before `delivered`, if known.
     pub(crate) delivered_epoch: Option<LeaderEpoch>,
+}
+
+/// A dead letter that is to be written before reading goes on behind its batch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Awaited {
+    /// The number of this wait.
+    pub(crate) number: u64,
+    /// What is wrong with the batch.
+    pub(crate) error: BatchError,
 }
 
 impl Account {
@@ -59,6 +71,7 @@ impl Cell {
             ticket: std::cell::Cell::new(Incarnation(0)),
             rewinds: std::cell::Cell::new(0),
             account: RefCell::new(None),
+            letter: RefCell::new(None),
             progress,
             interest: Interest::new(),
         }))
@@ -91,10 +104,43 @@ impl Cell {
         if let Some(account) = self.0.account.borrow_mut().as_mut() {
             account.fetch_end = account.delivered;
         }
+        // The next life comes to the same batch by itself.
+        self.forget_letter();
         self.0.interest.reset();
         let next = Incarnation(self.0.ticket.get().0 + 1);
         self.0.ticket.set(next);
         next
+    }
+
+    /// Waits for a letter; any other is forgotten.
+    pub(crate) fn await_letter(&self, awaited: Awaited) {
+        *self.0.letter.borrow_mut() = Some(Box::new(awaited));
+    }
+
+    /// Ends the wait for letter `number`, if that is the one awaited.
+    pub(crate) fn take_letter(&self, number: u64) -> Option<BatchError> {
+        let mut letter = self.0.letter.borrow_mut();
+        Some(letter.take_if(|awaited| awaited.number == number)?.error)
+    }
+
+    /// The number of the letter it waits for.
+    pub(crate) fn letter(&self) -> Option<u64> {
+        self.0
+            .letter
+            .borrow()
+            .as_ref()
+            .map(|awaited| awaited.number)
+    }
+
+    /// Where the batch lies whose letter it waits for.
+    pub(crate) fn letter_at(&self) -> Option<Offset> {
+        let letter = self.0.letter.borrow();
+        Some(letter.as_ref()?.error.position())
+    }
+
+    /// Waits for no letter any more; whether it did.
+    pub(crate) fn forget_letter(&self) -> bool {
+        self.0.letter.borrow_mut().take().is_some()
     }
 
     /// What its actor wants to hear of.

@@ -47,7 +47,7 @@ impl PartitionSupervisor {
             budget: Budget::new(Level::PartitionActor),
             life: Life::Gone,
             ending: false,
-            draining: false,
+            draining: None,
             host_ended: false,
             room: true,
             hinted: None,
@@ -69,7 +69,7 @@ impl PartitionSupervisor {
         if !slot.room {
             slot.life.tell(Told::Room(false));
         }
-        if slot.draining {
+        if slot.draining.is_some() {
             slot.life.tell(Told::Revoke);
         }
     }
@@ -83,7 +83,7 @@ impl PartitionSupervisor {
         for (partition, epoch) in partitions {
             if self.is_current(&partition, epoch) {
                 if let Some(slot) = self.slots.get_mut(&partition) {
-                    slot.draining = true;
+                    slot.draining = Some(until);
                     slot.life.tell(Told::Revoke);
                 }
                 self.thread.to_host(HostRequest::Drain {
@@ -158,7 +158,7 @@ impl PartitionSupervisor {
                 slot.room = room;
                 slot.life.tell(Told::Room(room));
             }
-            HostSaid::Drained { abandoned } => self.report_drained(partition, epoch, abandoned),
+            HostSaid::Drained { abandoned } => self.host_drained(partition, epoch, abandoned),
             HostSaid::Ended => {
                 slot.host_ended = true;
                 self.finish_end(&partition);
@@ -229,13 +229,18 @@ impl PartitionSupervisor {
         }
     }
 
-    fn is_current(&self, partition: &TopicPartition, epoch: AssignmentEpoch) -> bool {
+    pub(super) fn is_current(&self, partition: &TopicPartition, epoch: AssignmentEpoch) -> bool {
         self.slots
             .get(partition)
             .is_some_and(|slot| slot.assignment.epoch == epoch)
     }
 
-    fn report_drained(&self, partition: TopicPartition, epoch: AssignmentEpoch, overrun: bool) {
+    pub(super) fn report_drained(
+        &self,
+        partition: TopicPartition,
+        epoch: AssignmentEpoch,
+        overrun: bool,
+    ) {
         let commit = self
             .slots
             .get(&partition)

@@ -6,6 +6,7 @@ use std::time::Duration;
 use actix::prelude::Message;
 
 use super::cell::{Committable, Progress};
+use super::letters::LetterEnd;
 use crate::cluster::{Diff, Snapshot};
 use crate::fleet::Victim;
 use crate::handler::Handling;
@@ -13,6 +14,7 @@ use crate::ids::{
     AssignmentEpoch, BrokerId, Generation, LeaderEpoch, Moment, Offset, PositionGeneration,
     TopicPartition,
 };
+use crate::producer::letters::{End, Ticket};
 use crate::records::BatchError;
 use crate::routing::{self, Breaker, Class, Link, LinkChange};
 
@@ -45,6 +47,10 @@ pub(crate) enum Lot {
     Generation(Generation),
     /// Whether work may start: shut while the session nears its end.
     SessionSafe(bool),
+    /// What became of letters of partitions.
+    Letters(Vec<(Ticket, End)>),
+    /// The producer was started again and knows of no letter.
+    LettersLost,
     /// What the handler host of this thread has to say.
     Host(Vec<HostNews>),
     /// Panic, or make the actor named panic.
@@ -181,6 +187,8 @@ pub(crate) enum Told {
         /// How many rewinds of the assignment the host had seen.
         rewinds: u64,
     },
+    /// What became of the letter it waits for.
+    Letter(LetterEnd),
     /// A deadline of the route passed.
     Due,
     /// The assignment is over.

@@ -8,6 +8,7 @@ mod cell;
 mod damage;
 mod dispatch;
 mod interest;
+mod letters;
 mod lifecycle;
 mod messages;
 mod open;
@@ -30,6 +31,7 @@ pub(crate) use messages::{
 pub(crate) use supervisor::{Crew, PartitionSupervisor};
 pub(crate) use thread::{Thread, ThreadParts};
 
+use self::damage::Damage;
 use self::open::{Opening, Reading};
 use super::handler::HostRequest;
 use super::status::PartitionStatus;
@@ -59,8 +61,10 @@ pub(crate) struct PartitionActor {
     /// Whether the handler's queue has room.
     room: bool,
     tracer: Option<Tracer>,
-    /// What was wrong with the first batch of the last row.
-    damage: Option<BatchError>,
+    /// The first batch of the last row, if it cannot be read.
+    damage: Option<Damage>,
+    /// A batch to be fetched again, that it may be kept as it lies in the log.
+    sought: Option<Box<BatchError>>,
 }
 
 /// What a partition actor is made of.
@@ -100,6 +104,7 @@ impl PartitionActor {
             room: true,
             tracer,
             damage: None,
+            sought: None,
         }
     }
 
@@ -160,6 +165,10 @@ impl PartitionActor {
     /// The fetch end moved: by indexing, by a first resolution, or by a reset, seek or truncation.
     fn position_moved(&mut self, to: Offset, indexing: bool) {
         let epoch = self.route.fetched_epoch();
+        if self.stands_at_letter(to) {
+            return;
+        }
+        self.give_up_letter();
         let all_delivered = self.opening.is_empty();
         let mut back = false;
         self.cell.write(self.ticket, |slot| match slot {
@@ -237,6 +246,10 @@ impl PartitionActor {
                     self.judge_elsewhere(ticket, &error);
                 }
                 self.open_next(ctx);
+                self.drive(None, ctx);
+            }
+            Told::Letter(end) => {
+                self.letter_ended(end);
                 self.drive(None, ctx);
             }
             Told::Revoke => {

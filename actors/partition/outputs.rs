@@ -72,6 +72,9 @@ impl PartitionActor {
 
     /// Indexes the records of a row, tells the route how far they reach, and passes them on.
     fn deliver(&mut self, delivery: &Delivery, ctx: &mut Context<Self>) {
+        if self.found_sought(delivery) {
+            return;
+        }
         let (partition_bytes, bytes_max) = (
             self.thread.routing.partition_bytes,
             self.reading.settings.inflated_bytes_max,
@@ -80,7 +83,7 @@ impl PartitionActor {
         let index = open::index(delivery, &self.reading, room);
         self.thread.telemetry.note_inflated(index.inflated_bytes());
         oddities::of_batches(index.counts);
-        self.damage = index.damage;
+        self.damage = index.damage.map(|error| self.damage_in(delivery, error));
         self.owed.push_back(routing::Input::Indexed(index.indexed));
         for (from, to) in index.gaps {
             self.cell.finish(from, to, index.epoch);

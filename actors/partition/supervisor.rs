@@ -9,6 +9,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::letters::HeldDrain;
 use super::messages::{Assignment, Lot, Told};
 use super::{Cell, PartitionActor, Thread, ThreadParts};
 use crate::actors::handler::{HandlerHost, HostParts, HostRequest};
@@ -17,7 +18,7 @@ use crate::actors::status::PartitionStatus;
 use crate::actors::supervise::{Death, DeathWatch, Watched, guarded, on_purpose};
 use crate::cluster::Snapshot;
 use crate::fleet::Victim;
-use crate::ids::{Incarnation, LeaderEpoch, TopicPartition};
+use crate::ids::{Incarnation, LeaderEpoch, Moment, TopicPartition};
 use crate::supervision::Budget;
 
 /// Supervises the partitions of one data thread and owns the thread's wheel and broker facts.
@@ -26,6 +27,8 @@ pub(crate) struct PartitionSupervisor {
     pub(super) slots: BTreeMap<TopicPartition, Slot>,
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) deaths: UnboundedSender<Death<TopicPartition>>,
+    /// Drains that are over but for a letter.
+    pub(super) held_drains: Vec<HeldDrain>,
     watch: DeathWatch<&'static str>,
 }
 
@@ -38,8 +41,8 @@ pub(super) struct Slot {
     pub(super) life: Life,
     /// An end was asked for; the supervisor's part of it is owed once the actor is gone.
     pub(super) ending: bool,
-    /// A drain has begun; told to the next life.
-    pub(super) draining: bool,
+    /// A drain has begun, and may last until then; told to the next life.
+    pub(super) draining: Option<Moment>,
     /// The handler host has reported that nothing of the assignment runs.
     pub(super) host_ended: bool,
     /// Whether the handler's queue has room; told to the next life.
@@ -86,6 +89,7 @@ impl PartitionSupervisor {
             slots: BTreeMap::new(),
             snapshot: Arc::default(),
             deaths,
+            held_drains: Vec::new(),
             watch: crew.watch,
         }
     }
@@ -118,6 +122,12 @@ impl PartitionSupervisor {
                     });
                 }
             }
+            Lot::Letters(ends) => {
+                for (ticket, end) in ends {
+                    self.letter_ended(ticket, end);
+                }
+            }
+            Lot::LettersLost => self.letters_lost(),
             Lot::Host(news) => {
                 for news in news {
                     self.host_says(news);
@@ -142,7 +152,11 @@ impl PartitionSupervisor {
             Victim::Partition(partition) => self.tell(partition, Told::Crash),
             Victim::HandlerHost => self.thread.to_host(HostRequest::Crash),
             Victim::PartitionSupervisor => on_purpose(),
-            Victim::Link(_) | Victim::Metadata | Victim::Coordinator | Victim::FleetSupervisor => {}
+            Victim::Link(_)
+            | Victim::Metadata
+            | Victim::Coordinator
+            | Victim::Producer
+            | Victim::FleetSupervisor => {}
         }
     }
 
@@ -152,6 +166,7 @@ impl PartitionSupervisor {
         for partition in due {
             self.tell(&partition, Told::Due);
         }
+        self.end_held_drains();
         self.offer_kept();
         self.thread.flush();
     }

@@ -14,11 +14,13 @@ use crate::actors::entropy::Entropy;
 use crate::actors::handler::HostRequest;
 use crate::actors::mailbox::{Outbox, Posted};
 use crate::actors::metadata::Need;
+use crate::actors::producer::Mail;
 use crate::actors::telemetry::Telemetry;
 use crate::actors::trace::{RouteTrace, ThreadTrace};
 use crate::budget::Inflation;
 use crate::cluster::Target;
 use crate::ids::{BrokerId, Moment, TopicPartition};
+use crate::producer::letters::{Letter, Ticket};
 use crate::records::{BatchPolicy, ReadSettings};
 use crate::routing::{self, Brokers, Lane};
 use crate::timers::Wheel;
@@ -61,6 +63,8 @@ struct Turn {
     coordinator: RefCell<Outbox<Note>>,
     metadata: RefCell<Outbox<Need>>,
     host: RefCell<Outbox<HostRequest>>,
+    producer: RefCell<Outbox<Mail>>,
+    last_letter: Cell<u64>,
 }
 
 /// How a [`Thread`] is made.
@@ -105,6 +109,8 @@ impl Thread {
                 )),
                 metadata: RefCell::new(Outbox::maybe(parts.directory.metadata.get().cloned())),
                 host: RefCell::new(Outbox::maybe(None)),
+                producer: RefCell::new(Outbox::maybe(None)),
+                last_letter: Cell::new(0),
                 directory: parts.directory,
             },
         }
@@ -181,10 +187,31 @@ impl Thread {
         }
     }
 
+    /// A number for the next letter of this thread.
+    pub(crate) fn next_letter(&self) -> u64 {
+        let next = self.turn.last_letter.get() + 1;
+        self.turn.last_letter.set(next);
+        next
+    }
+
+    /// Hands a letter to the producer. One that is gone for the moment tells every partition to
+    /// send its letter again when it is back.
+    pub(crate) fn post_letter(&self, ticket: Ticket, letter: Letter) {
+        let mut outbox = self.turn.producer.borrow_mut();
+        if outbox.is_closed() {
+            let latest = self.turn.directory.producer.load();
+            *outbox = Outbox::maybe(latest.as_deref().cloned());
+        }
+        if outbox.post(Mail::Letter(ticket, letter)) == Posted::Kept {
+            self.schedule();
+        }
+    }
+
     /// Sends on what this turn brought together, and offers again what did not fit before.
     pub(crate) fn flush(&self) {
         self.turn.scheduled.set(false);
         self.turn.host.borrow_mut().flush();
+        self.turn.producer.borrow_mut().flush();
         let mut metadata = self.turn.metadata.borrow_mut();
         metadata.flush();
         let served = std::mem::take(&mut *self.turn.served.borrow_mut());

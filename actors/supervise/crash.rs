@@ -4,6 +4,7 @@ use crate::actors::broker::LinkLot;
 use crate::actors::directory::Directory;
 use crate::actors::metadata::Need;
 use crate::actors::partition::{Lot, Note};
+use crate::actors::producer::Mail;
 use crate::cluster::Target;
 use crate::fleet::Victim;
 
@@ -23,6 +24,11 @@ pub(super) fn send(victim: Victim, directory: &Directory) -> bool {
             .coordinator
             .get()
             .is_some_and(|coordinator| coordinator.try_send(Note::Crash).is_ok()),
+        Victim::Producer => directory
+            .producer
+            .load()
+            .as_ref()
+            .is_some_and(|producer| producer.try_send(Mail::Crash).is_ok()),
         Victim::FleetSupervisor => {
             on_purpose();
             true

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::crash;
 use super::death::{Death, DeathReason};
+use super::producer::ProducerCrew;
 use crate::actors::broker::{LinkLot, Links};
 use crate::actors::clock::Clock;
 use crate::actors::coordinator::{CoordinatorActor, Leave};
@@ -52,12 +53,13 @@ pub(crate) struct FleetSupervisor {
     pub(super) ended: watch::Sender<Option<Arc<Stopped>>>,
     pub(super) trace: Option<Arc<RouteTrace>>,
     pub(super) clock: Clock,
-    threads: Threads,
+    pub(super) producer: Option<ProducerCrew>,
+    pub(super) threads: Threads,
     to_metadata: Outbox<Need>,
-    entropy: Entropy,
+    pub(super) entropy: Entropy,
     budgets: BTreeMap<Target, Budget>,
     stopping: Option<StopReason>,
-    finished: bool,
+    pub(super) finished: bool,
 }
 
 impl FleetSupervisor {
@@ -79,9 +81,16 @@ impl FleetSupervisor {
             trace,
             entropy: Entropy::from_system(),
             budgets: BTreeMap::new(),
+            producer: None,
             stopping: None,
             finished: false,
         }
+    }
+
+    /// Has it supervise a producer of dead letters.
+    pub(super) fn with_producer(mut self, crew: Option<ProducerCrew>) -> Self {
+        self.producer = crew;
+        self
     }
 
     fn command(&mut self, command: Command, ctx: &mut Context<Self>) {
@@ -221,7 +230,7 @@ impl FleetSupervisor {
     }
 
     /// Offers again, until it is sent, what found a full mailbox.
-    fn flush(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn flush(&mut self, ctx: &mut Context<Self>) {
         let mut sent = self.threads.flush();
         sent &= self.to_metadata.flush() != Posted::Kept;
         if !sent {

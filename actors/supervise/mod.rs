@@ -3,6 +3,7 @@
 mod crash;
 mod death;
 mod fleet;
+mod producer;
 mod start;
 
 pub(crate) use crash::on_purpose;

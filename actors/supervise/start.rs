@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use super::death::DeathWatch;
 use super::fleet::{self, Command, FleetSupervisor};
+use super::producer::ProducerCrew;
 use crate::actors::broker::Links;
 use crate::actors::clock::{Clock, unix_ms};
 use crate::actors::coordinator::{CoordinatorActor, CoordinatorParts, GroupSubscription, StepPlan};
@@ -22,6 +23,7 @@ use crate::actors::metadata::{MetadataActor, MetadataParts};
 use crate::actors::net::{Net, Reload, TokenProvider, Transport};
 use crate::actors::partition::{Crew, Lot, PartitionSupervisor, ThreadParts};
 use crate::actors::placement::Placement;
+use crate::actors::producer::ProducerParts;
 use crate::actors::telemetry::Telemetry;
 use crate::actors::trace::RouteTrace;
 use crate::budget::Inflation;
@@ -33,6 +35,7 @@ use crate::group::ClassicMember;
 use crate::handler::{Subscription, Topics};
 use crate::ids::{GroupId, Incarnation};
 use crate::offsets::{Committer, Resolver, Sampler};
+use crate::producer::letters;
 use crate::routing;
 use crate::routing::trace::{FORMAT, Header};
 
@@ -192,6 +195,7 @@ impl Wiring {
         mut coordinator: Context<CoordinatorActor>,
     ) -> Result<(), Error> {
         let subscriptions = self.group_subscriptions()?;
+        let letters = self.config.letter_settings(self.group.clone());
         let bootstrap = self.config.connection.bootstrap.clone();
         let published = Arc::new(ArcSwap::default());
         self.start_diagnostics(Arc::clone(&published));
@@ -201,7 +205,7 @@ impl Wiring {
             probes: self.config.probe_budget(),
             published: Arc::clone(&published),
             telemetry: Arc::clone(&self.telemetry),
-            interest: interest(&self.subscriptions)?,
+            interest: interest(&self.subscriptions, letters.as_ref())?,
             commands: self.commands.0.clone(),
             watch: self.watch("metadata actor"),
         };
@@ -226,16 +230,36 @@ impl Wiring {
         };
         let actor = CoordinatorActor::build(parts, &mut coordinator);
         let coordinator = coordinator.run(actor);
+        let (producer_deaths_tx, producer_deaths) = unbounded_channel();
+        let producer = letters.map(|letters| self.start_producer(letters, producer_deaths_tx));
         let (links, ended, deadline) = (self.links, self.ended, self.config.lifecycle.stop);
         let (commands, link_deaths) = (self.commands.1, self.link_deaths);
         let trace = self.trace;
         FleetSupervisor::create(move |ctx| {
+            ctx.add_stream(fleet::stream(producer_deaths));
             ctx.add_stream(fleet::stream(commands));
             ctx.add_stream(fleet::stream(link_deaths));
             FleetSupervisor::new(links, coordinator, (ended, trace), deadline)
+                .with_producer(producer)
         });
         self.telemetry.emit(Event::FleetStarted);
         Ok(())
+    }
+
+    /// The producer of dead letters. It opens nothing before the first of them.
+    fn start_producer(
+        &self,
+        letters: letters::Settings,
+        deaths: UnboundedSender<super::Death<&'static str>>,
+    ) -> ProducerCrew {
+        let parts = ProducerParts {
+            producer: self.config.letter_producer_settings(),
+            letters,
+            links: Arc::clone(&self.links),
+        };
+        let mut crew = ProducerCrew::new(parts, deaths);
+        crew.start();
+        crew
     }
 
     /// Nobody depends on it, so its death is told and nothing else.
@@ -294,13 +318,25 @@ fn anchored(pattern: &str) -> Result<Regex, Error> {
         .map_err(|error| Error::new(ErrorKind::Config, format!("topic pattern: {error}")))
 }
 
-/// The topics the metadata actor follows.
-fn interest(subscriptions: &[Subscription]) -> Result<Interest, Error> {
+/// The topics the metadata actor follows, those that dead letters go to included.
+fn interest(
+    subscriptions: &[Subscription],
+    letters: Option<&letters::Settings>,
+) -> Result<Interest, Error> {
     let mut interest = Interest::default();
     for subscription in subscriptions {
         match subscription.selection() {
-            Topics::Names(names) => interest.topics.extend(names.iter().cloned()),
-            Topics::Pattern(pattern) => interest.patterns.push(anchored(pattern)?),
+            Topics::Names(names) => {
+                interest.topics.extend(names.iter().cloned());
+                let to = |name| letters.map(|letters| letters.topic.topic_for(name));
+                interest.topics.extend(names.iter().filter_map(to));
+            }
+            Topics::Pattern(pattern) => {
+                interest.patterns.push(anchored(pattern)?);
+                let to = letters.map(|letters| letters.topic.pattern_for(pattern));
+                let to = to.as_deref().map(anchored).transpose()?;
+                interest.patterns.extend(to);
+            }
         }
     }
     Ok(interest)

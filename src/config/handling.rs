@@ -16,6 +16,9 @@ section! {
         "handler.cancel.grace.ms" cancel_grace: Duration = ms(5_000);
         /// Time an abandoned attempt may live on before the partition gives its record up.
         "handler.abandon.wait.ms" abandon_wait: Duration = ms(60_000);
+        /// Where dead letters go, `<topic>` standing for the topic of origin; unset:
+        /// `<topic>.dead-letter`.
+        "dead.letter.topic" dead_letter_topic: Option<String> = None;
         /// Threads of the handler pool; unset: one per core.
         "handler.threads" handler_threads: Option<NonZeroUsize> = None;
         /// Threads of the pool of blocking handlers; unset: four per core, at most 128.

@@ -73,7 +73,6 @@ pub(super) const UNBUILT: &[Unbuilt] = &[
         "creation of topics by asking for them",
     ),
     unbuilt("exhausted", &["stop"], DEAD_LETTERS),
-    unbuilt("dead.letter.topic", &[], DEAD_LETTERS),
     unbuilt("dead.letter.create", &["false"], DEAD_LETTERS),
     unbuilt("replay.max", &["3"], DEAD_LETTERS),
     unbuilt("park.records.max", &["64"], DEAD_LETTERS),

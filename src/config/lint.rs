@@ -7,7 +7,6 @@ use super::shares::share_of;
 use super::{Config, Handling};
 use crate::assign::Assignor;
 use crate::offsets::resolve::Reset;
-use crate::records::BatchPolicy;
 
 /// One contradiction. Prints as one line that names the key, its value, the clash and what would
 /// work.
@@ -71,7 +70,7 @@ const CHECKS: &[Check] = &[
     new_partitions_are_read_from_the_start,
     panics_unwind,
     inflation_fits_its_share,
-    raw_dead_letters_have_a_topic,
+    super::letters::dead_letters_go_to_a_topic,
     frames_hold_an_answer,
     delivery_covers_a_request,
     the_shares_leave_room_to_fetch,
@@ -301,16 +300,6 @@ fn inflation_fits_its_share(config: &Config) -> Option<Finding> {
                 .unwrap_or_default(),
             config.wire.inflate_share.0,
         )
-    })
-}
-
-/// wire.md 8.6.
-fn raw_dead_letters_have_a_topic(config: &Config) -> Option<Finding> {
-    let raw = config.wire.batch_policy == BatchPolicy::DeadLetterRaw;
-    error(raw, "wire.batch.policy", || {
-        "`wire.batch.policy` is `dead_letter_raw`, and this version cannot write dead letters \
-         yet; `wire.batch.policy=halt` works"
-            .into()
     })
 }
 

@@ -22,6 +22,7 @@ mod consuming;
 mod error;
 mod handling;
 mod keys;
+mod letters;
 mod lint;
 mod lint_security;
 mod producing;

@@ -122,10 +122,27 @@ pub enum Event {
         next: Option<Offset>,
         /// Size of the batch on the wire; 0 if only the broker has seen it.
         bytes: Option<usize>,
-        /// Whether it was skipped; else the partition halts.
+        /// Whether it was skipped; else the partition halts, or waits for its dead letter.
         skipped: bool,
+        /// Whether it is to become a dead letter, which [`Event::DeadLettered`] will tell.
+        kept: bool,
         /// Why, in words.
         reason: String,
+    },
+    /// What could not be handled lies in its dead letter topic, and counts as finished.
+    DeadLettered {
+        /// The partition it came from.
+        partition: TopicPartition,
+        /// The first offset finished by it.
+        from: Offset,
+        /// The offset behind the last one.
+        to: Offset,
+        /// Why, as a fixed word such as `poison`.
+        reason: &'static str,
+        /// Where the letter lies.
+        letter: TopicPartition,
+        /// Its offset there; unknown if the broker recognised a batch it already had.
+        offset: Option<Offset>,
     },
     /// A commit was refused for good or is late.
     CommitFailed {
@@ -231,6 +248,7 @@ impl Event {
             Self::PositionReset { .. }
             | Self::Truncated { .. }
             | Self::CorruptBatch { .. }
+            | Self::DeadLettered { .. }
             | Self::CommitFailed { .. }
             | Self::AttemptDeadline { .. }
             | Self::AttemptAbandoned { .. }

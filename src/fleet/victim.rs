@@ -18,6 +18,8 @@ pub enum Victim {
     Metadata,
     /// The coordinator actor.
     Coordinator,
+    /// The producer of dead letters.
+    Producer,
     /// The fleet supervisor.
     FleetSupervisor,
 }

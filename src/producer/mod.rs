@@ -8,9 +8,11 @@
 //! Per partition the order of the log is the order of the appends, without gaps: a batch that may
 //! have been written is only ever sent again with the same bytes, producer id, epoch and sequence.
 
+mod asked;
 mod batch;
 mod identity;
 mod leaders;
+pub mod letters;
 mod machine;
 mod message;
 mod packing;
@@ -20,10 +22,13 @@ mod queue;
 mod sending;
 mod settings;
 mod settle;
+mod silence;
 mod verdict;
 
+pub use asked::Asked;
 pub use leaders::{Leader, Leaders};
 pub use machine::Producer;
 pub use message::{Counts, Input, Outcome, Output, ProduceError, Record, RecordToken, SendToken};
 pub use partitioner::{murmur2, partition_of_key};
 pub use settings::{Kind, Settings};
+pub use silence::Silence;

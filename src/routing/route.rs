@@ -360,6 +360,11 @@ impl Route {
         self.position_generation
     }
 
+    /// Id of the topic, if known.
+    pub fn topic_id(&self) -> Option<TopicId> {
+        self.topic_id
+    }
+
     /// Leader and epoch as this route knows them.
     pub fn leadership(&self) -> Leadership {
         self.cluster.leadership

@@ -17,17 +17,17 @@ fn five() -> Bytes {
 }
 
 /// A codec that does not exist: found while the row is indexed.
-fn of_unknown_codec() -> Bytes {
+pub(crate) fn of_unknown_codec() -> Bytes {
     forged(&five(), |bytes| bytes[22] |= 5)
 }
 
 /// A record of length 0 behind two good ones: found by the handler's task.
-fn with_a_broken_record() -> Bytes {
+pub(crate) fn with_a_broken_record() -> Bytes {
     forged(&five(), |bytes| bytes[HEADER_BYTES + 16] = 0)
 }
 
 /// What is no gzip at all: found here if it is small, on the compute pool if it is large.
-fn of_garbage(size: usize) -> Bytes {
+pub(crate) fn of_garbage(size: usize) -> Bytes {
     forged(&five(), |bytes| {
         bytes[22] |= 1;
         bytes.resize(HEADER_BYTES + size, 0xab);

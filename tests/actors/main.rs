@@ -22,6 +22,7 @@ mod failing;
 mod handling;
 mod hostile;
 mod inflating;
+mod letters;
 mod malformed;
 mod offsets;
 mod outlasting;

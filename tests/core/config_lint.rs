@@ -57,7 +57,7 @@ fn every_contradiction_is_told_with_a_value_that_works() {
         &[("partition.assignment.strategy", ",")],
         &[("reset.new.partitions", "latest")],
         &[("wire.batch.inflated.max.bytes", "67108865")],
-        &[("wire.batch.policy", "dead_letter_raw")],
+        &[("dead.letter.topic", "dead letters")],
         &[("receive.message.max.bytes", "17825791")],
         &[("delivery.timeout.ms", "30004")],
         &[("wire.budget.inflate.share", "0.7")],

@@ -13,8 +13,8 @@ pub(crate) use job::{Job, Opened, elsewhere};
 use crate::budget::InflationSeat;
 use crate::ids::{LeaderEpoch, Offset};
 use crate::records::{
-    AbortedTransaction, BatchError, BatchSet, BatchView, InflateError, PoisonReason, ReadCounts,
-    ReadSettings,
+    AbortedTransaction, BatchError, BatchSet, BatchView, InflateError, PoisonReason, RawBatch,
+    ReadCounts, ReadSettings,
 };
 use crate::routing::{Delivery, Indexed};
 
@@ -199,6 +199,7 @@ enum Slot {
     Packed(BatchView),
     Elsewhere {
         ticket: u64,
+        view: BatchView,
         /// Tells the job that it is given up, by being dropped.
         _place: watch::Sender<()>,
     },
@@ -251,7 +252,11 @@ impl Opening {
         };
         self.last_ticket += 1;
         let (ticket, (_place, place)) = (self.last_ticket, watch::channel(()));
-        *slot = Slot::Elsewhere { ticket, _place };
+        *slot = Slot::Elsewhere {
+            ticket,
+            view: view.clone(),
+            _place,
+        };
         self.busy = true;
         Some(Job {
             ticket,
@@ -273,6 +278,19 @@ impl Opening {
             *slot = Slot::Open(opened.view?);
         }
         Ok(())
+    }
+
+    /// The bytes of a batch that could not be inflated, as they came.
+    pub(crate) fn raw(&self, ticket: u64) -> Option<RawBatch> {
+        self.waiting.iter().find_map(|slot| match slot {
+            Slot::Elsewhere {
+                ticket: own, view, ..
+            } if *own == ticket => Some(RawBatch {
+                bytes: view.raw()?.clone(),
+                next: view.next_offset(),
+            }),
+            Slot::Elsewhere { .. } | Slot::Open(_) | Slot::Packed(_) => None,
+        })
     }
 
     /// Goes on without a batch that could not be inflated.

@@ -226,6 +226,7 @@ fn is_reset(event: &Event) -> bool {
 fn error(event: &Event) -> Option<String> {
     let name = match event {
         Event::CorruptBatch { .. } => "corrupt_batch",
+        Event::DeadLettered { .. } => "dead_lettered",
         Event::CommitFailed { .. } => "commit_failed",
         Event::PartitionFailed { .. } => "partition_failed",
         Event::TopicError { .. } => "topic_error",

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
-use super::silence::Silence;
 use crate::actors::{Entropy, IoInput, Net, Port, PortId, Said, Tcp, target};
 use crate::cluster::{
     Endpoint, Input as ViewInput, Interest, LinkState, Metadata, Output as ViewOutput,
@@ -15,7 +14,7 @@ use crate::config::Config;
 use crate::error::{Error, ErrorKind};
 use crate::ids::{Moment, TopicName};
 use crate::producer::{
-    Input, Leaders as _, Outcome, Output, ProduceError, Producer, Record, RecordToken, SendToken,
+    Asked, Input, Leaders as _, Output, ProduceError, Producer, Record, RecordToken, Silence,
 };
 use crate::wire::{
     self, Class, Completion, DrainReason, ErrorCode, Event, Reason, Request, Response, StateName,
@@ -58,8 +57,7 @@ pub(in crate::cli) struct Findings {
 #[derive(Clone, Copy)]
 enum Waiting {
     View(RequestToken),
-    Records(SendToken),
-    Identity(SendToken),
+    Producer(Asked),
 }
 
 impl Client {
@@ -237,11 +235,13 @@ impl Client {
                 token,
             } => {
                 let to = Target::Broker(broker);
-                self.request(to, Class::Produce, request.into(), Waiting::Records(token));
+                let whose = Waiting::Producer(Asked::Records(token));
+                self.request(to, Class::Produce, request.into(), whose);
             }
             Output::Identify { request, token } => {
                 let to = self.somebody();
-                self.request(to, Class::Control, request.into(), Waiting::Identity(token));
+                let whose = Waiting::Producer(Asked::Identity(token));
+                self.request(to, Class::Control, request.into(), whose);
             }
             Output::Refresh { reason, want } => {
                 let wants = vec![want];
@@ -357,15 +357,7 @@ impl Client {
                 let answer = Box::new(answer);
                 self.view_input(ViewInput::Response { token, answer });
             }
-            (Waiting::Records(token), Ok(Response::Produce(response))) => {
-                self.produce(Input::Answered { token, response });
-            }
-            (Waiting::Identity(token), Ok(Response::InitProducerId(response))) => {
-                self.produce(Input::Identified {
-                    token,
-                    response: Some(response),
-                });
-            }
+            (Waiting::Producer(asked), result) => self.produce(asked.ended(result)),
             (whose, Err(error)) => self.unanswered(whose, error.outcome),
             // A response of another API would have failed to decode.
             (whose, Ok(_)) => self.unanswered(whose, wire::Outcome::Unknown),
@@ -375,17 +367,7 @@ impl Client {
     fn unanswered(&mut self, whose: Waiting, outcome: wire::Outcome) {
         match whose {
             Waiting::View(token) => self.view_input(ViewInput::Failed { token }),
-            Waiting::Records(token) => {
-                let outcome = match outcome {
-                    wire::Outcome::NotWritten => Outcome::NotWritten,
-                    wire::Outcome::Unknown => Outcome::Unknown,
-                };
-                self.produce(Input::Lost { token, outcome });
-            }
-            Waiting::Identity(token) => self.produce(Input::Identified {
-                token,
-                response: None,
-            }),
+            Waiting::Producer(asked) => self.produce(asked.unanswered(outcome)),
         }
     }
 

@@ -3,7 +3,6 @@
 mod client;
 mod input;
 mod line;
-mod silence;
 #[cfg(test)]
 mod tests;
 

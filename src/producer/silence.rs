@@ -8,28 +8,30 @@ use crate::ids::Moment;
 /// Since when each produce request has been out. A leader that stands still refuses nothing and
 /// hints at nobody: only metadata can tell that another broker leads by now.
 #[derive(Debug, Default)]
-pub(super) struct Silence {
+pub struct Silence {
     out: BTreeMap<u64, Moment>,
     asked: Option<Moment>,
 }
 
 impl Silence {
-    pub(super) fn sent(&mut self, token: u64, now: Moment) {
+    /// A request was sent.
+    pub fn sent(&mut self, token: u64, now: Moment) {
         self.out.insert(token, now);
     }
 
-    pub(super) fn ended(&mut self, token: u64) {
+    /// A request ended, however it did.
+    pub fn ended(&mut self, token: u64) {
         self.out.remove(&token);
     }
 
     /// When to ask for metadata: tokens grow, so the first is the oldest.
-    pub(super) fn next_deadline(&self) -> Option<Moment> {
+    pub fn next_deadline(&self) -> Option<Moment> {
         let (_, oldest) = self.out.first_key_value()?;
         Some(self.asked.map_or(*oldest, |asked| asked.max(*oldest)) + LIMIT)
     }
 
     /// Whether to ask now; not again before the limit has passed once more.
-    pub(super) fn take_due(&mut self, now: Moment) -> bool {
+    pub fn take_due(&mut self, now: Moment) -> bool {
         let due = self.next_deadline().is_some_and(|at| at <= now);
         if due {
             self.asked = Some(now);
