@@ -2,11 +2,11 @@
 //! decoded.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use libtest_mimic::{Failed, Trial};
-use nearside::cli::kafka::{Cluster, ProduceLoad};
+use nearside::cli::kafka::{Cluster, ProduceLoad, until};
 use nearside::ids::{Generation, GroupId, LeaderEpoch, MemberId, Offset, PartitionIndex, Rack};
 use nearside::records::{BatchSet, ReadSettings};
 use nearside::wire::api::{
@@ -67,15 +67,19 @@ fn a_leader_hints_at_our_rack_and_a_follower_serves_it(cluster: &mut Cluster) ->
     let mut follower = client(cluster, 3)?;
     let mut numbers = Vec::new();
     let mut position = Offset(0);
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while position < Offset(100) && Instant::now() < deadline {
+    let mut on = || {
         let answer = ask!(follower, Fetch, topic.fetch(position, rack.clone()));
         let served = only_row(&answer)?;
         assert_eq!(served.error, ErrorCode::NONE);
         assert_eq!(served.preferred_read_replica, None);
         position = read(&served, position, &mut numbers)?;
-    }
-    assert!(numbers.into_iter().eq(0..100), "read up to {position:?}");
+        Ok(position)
+    };
+    until("everything served", Duration::from_secs(30), || {
+        let at = on().map_err(|failed: Failed| format!("{failed:?}"))?;
+        (at == Offset(100)).then_some(()).ok_or(format!("{at:?}"))
+    })?;
+    assert!(numbers.into_iter().eq(0..100));
     Ok(())
 }
 
