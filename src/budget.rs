@@ -2,9 +2,9 @@
 //! What is inflated has a share of its own: [`Inflation`].
 //!
 //! A Fetch takes its permit before it is sent, for as much as it allows the broker to answer. The
-//! answer shrinks the permit to what came, and from then on the frame has it ([`Arrival`]): the last
-//! slice of it to be dropped gives it back. So the sum of what is asked for, on its way, queued and
-//! in the hands of handlers stays below the limit, whatever the number of brokers and partitions.
+//! answer shrinks the permit to what came, and then the frame has it ([`Arrival`]): the last slice
+//! to be dropped gives it back. So the sum of what is asked for, on its way, queued and in the
+//! hands of handlers stays below the limit, whatever the number of brokers and partitions.
 
 mod arrival;
 mod inflation;
