@@ -148,7 +148,12 @@ impl BrokerLink {
             LinkLot::Endpoint(endpoint, rack) => self.moved(endpoint, rack),
             LinkLot::HangUp(class) => self.hang_up(class),
             LinkLot::Close => self.feed(broker::Input::Close),
-            LinkLot::Drain(reason) => self.drain_all(reason),
+            LinkLot::Drain(reason) => {
+                if reason == DrainReason::Rebootstrap {
+                    self.feed(broker::Input::Renew);
+                }
+                self.drain_all(reason);
+            }
             LinkLot::Stop => {
                 self.drain_all(DrainReason::Shutdown);
                 ctx.stop();

@@ -52,6 +52,7 @@ fn batches_of_every_codec_and_size_reach_the_handler_in_order() {
     });
 }
 
+/// wire.md A35
 #[test]
 fn transaction_markers_are_passed_over_and_committed_past() {
     run(async {
@@ -69,6 +70,8 @@ fn transaction_markers_are_passed_over_and_committed_past() {
             stage.committed("g", &at) == Some(Offset(20))
         })
         .await;
+        let row = fleet.report().partitions[0].clone();
+        assert_eq!((row.position, row.lag), (Some(Offset(20)), Some(0)));
         fleet.stop(Duration::from_secs(20)).await;
         let records: Vec<_> = (0..20).filter(|offset| offset % 4 != 3).collect();
         assert_eq!(seen.offsets(&at), records);

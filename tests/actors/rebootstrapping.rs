@@ -1,13 +1,13 @@
 //! Names that lead elsewhere: known brokers are given up and the bootstrap names asked anew.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use nearside::embedded::{Api, ConnectionId, Effect, Link, Rule};
+use nearside::embedded::{Api, ConnectionId, Effect, Link, Rule, Seen as Request};
 use nearside::fleet::{BoxFuture, FleetHandle, StopReason, Stream, Transport};
 use nearside::ids::{BrokerId, Offset, TopicPartition};
 
@@ -89,6 +89,17 @@ fn connections(stage: &Stage) -> BTreeSet<ConnectionId> {
     seen.iter().map(|one| one.connection).collect()
 }
 
+/// Session epochs of the first Fetch in a session, over each connection.
+fn first_epochs<'a>(seen: impl Iterator<Item = &'a Request>) -> BTreeSet<i32> {
+    let mut first = BTreeMap::new();
+    for one in seen {
+        if let Some(fetch) = one.fetch.as_ref().filter(|it| it.session_epoch >= 0) {
+            first.entry(one.connection).or_insert(fetch.session_epoch);
+        }
+    }
+    first.into_values().collect()
+}
+
 /// The next Metadata answer orders clients to begin anew (KIP-1102).
 fn order_anew(stage: &Stage) {
     stage.cluster().with(|cluster| {
@@ -111,20 +122,27 @@ fn a_broker_that_orders_a_new_start_costs_no_record_and_every_connection() {
         let names = Names::new([&stage, &stage]);
         let seen = Seen::default();
         let fleet = reading(&stage, &names, &seen).await;
-        connections(&stage);
-        pass(Duration::from_secs(5)).await;
         let before = connections(&stage);
+        pass(Duration::from_secs(5)).await;
+        let busy = connections(&stage);
+        assert!(busy.is_subset(&before) && !busy.is_empty());
         assert_eq!(names.asked(), 1);
 
         order_anew(&stage);
         until("the name is resolved anew", || names.asked() == 2).await;
         pass(Duration::from_secs(5)).await;
-        connections(&stage);
+        let is_open = |id: &ConnectionId| stage.cluster().with(|cluster| cluster.is_open(*id));
+        assert!(!before.iter().any(is_open), "those of the names, too");
+        let since = stage
+            .cluster()
+            .with(nearside::embedded::Cluster::take_history);
+        let later = since.iter().filter(|one| !before.contains(&one.connection));
+        assert_eq!(first_epochs(later), BTreeSet::from([0]), "sessions are new");
         (0..3).for_each(|partition| stage.produce("orders", partition, 10));
         until("the rest is seen", || seen.len() == 60).await;
         pass(Duration::from_secs(10)).await;
         let after = connections(&stage);
-        assert!(!before.is_empty() && !after.is_empty());
+        assert!(!after.is_empty());
         assert!(before.is_disjoint(&after), "{before:?} {after:?}");
         assert_eq!(names.asked(), 2, "once");
         fleet.stop(Duration::from_secs(20)).await;
@@ -191,6 +209,13 @@ fn only_a_cluster_that_refuses_us_altogether_sends_us_back_to_the_names() {
                 (1..=3).for_each(|id| cluster.set_link(BrokerId(id), link));
             });
         };
+        all(Link::Silent);
+        pass(Duration::from_secs(10)).await;
+        assert_eq!(names.asked(), 1, "one with every connection full is there");
+        all(Link::Open);
+        pass(Duration::from_secs(60)).await;
+        assert_eq!(names.asked(), 1);
+
         all(Link::Refused);
         pass(Duration::from_secs(10)).await;
         let during = names.asked();

@@ -75,13 +75,21 @@ fn client(issuer: &Issuer, version: &str) -> Tls {
 /// One connection: whether it resumed a session, and whether we say that the broker asked for a
 /// certificate.
 async fn connect(client: &Tls, server: &TlsAcceptor) -> Result<(bool, bool), TlsFailure> {
+    connect_as(HOST, client, server).await
+}
+
+async fn connect_as(
+    host: &str,
+    client: &Tls,
+    server: &TlsAcceptor,
+) -> Result<(bool, bool), TlsFailure> {
     let (near, far) = tokio::io::duplex(64 * 1_024);
     let served = async {
         let mut stream = server.accept(far).await.ok()?;
         stream.write_all(b"!").await.unwrap();
         Some((stream.get_ref().1.handshake_kind(), stream))
     };
-    let (shaken, served) = tokio::join!(client.shake(HOST, Box::new(near)), served);
+    let (shaken, served) = tokio::join!(client.shake(host, Box::new(near)), served);
     let (mut stream, asked) = shaken?;
     // What lets the session be resumed comes along with the first bytes.
     assert_eq!(stream.read_u8().await.unwrap(), b'!');
@@ -148,4 +156,20 @@ fn a_certificate_outside_its_dates_is_refused_and_they_are_named() {
         };
         assert_eq!(text, format!("the certificate of {HOST} {why}"));
     }
+}
+
+/// wire.md A27
+#[test]
+fn an_address_is_not_what_a_name_stands_for() {
+    let issuer = issuer();
+    let (client, server) = (client(&issuer, "TLSv1.3"), server(&issuer, VALID, false));
+    for address in ["10.0.0.7", "::1"] {
+        let failure = run(connect_as(address, &client, &server));
+        let Err(TlsFailure::Trust(text)) = failure else {
+            panic!("{failure:?}");
+        };
+        let why = format!("the certificate is not for {address} but for DNS:{HOST}");
+        assert_eq!(text, why);
+    }
+    run(connect_as("broker.kafka.", &client, &server)).unwrap();
 }

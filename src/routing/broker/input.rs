@@ -108,6 +108,8 @@ pub enum Input {
     ProbeShare(ProbeShare),
     /// The byte budget has more for the lane that waits for it.
     Budget(Class),
+    /// The client begins anew at its bootstrap addresses: fetch sessions do, too (metadata.md 9).
+    Renew,
     /// Reading ends: say good-bye to the sessions (metadata.md 12).
     Close,
     /// A deadline passed.

@@ -281,6 +281,11 @@ impl FetchLane {
         self.members.claim(partition, ticket, filled)
     }
 
+    /// The client begins anew, and so does its session.
+    pub(super) fn renew_session(&mut self) {
+        self.session.renew();
+    }
+
     /// The broker sent a row of a partition its session does not hold: the two views differ.
     pub(super) fn distrust(&mut self) {
         self.session.replace();

@@ -131,6 +131,9 @@ impl Broker {
             }
             Input::ProbeShare(share) => self.probes.set_share(share, now),
             Input::Budget(class) => self.fetch_lane(class).on_budget(),
+            Input::Renew => [&mut self.rack, &mut self.no_rack]
+                .into_iter()
+                .for_each(FetchLane::renew_session),
             Input::Close => self.close(),
             Input::Tick => self.on_tick(),
         }

@@ -43,6 +43,8 @@ pub(super) struct Session {
     state: State,
     /// Raised whenever the broker's view of the members is void; a member belongs to one serial.
     serial: u64,
+    /// The next request starts over, whatever is answered until then.
+    stale: bool,
     /// 70 within the last minute: when the first came, and how many.
     lost: (Moment, u8),
     retry: Duration,
@@ -53,6 +55,7 @@ impl Session {
         Self {
             state: State::Fresh,
             serial: 1,
+            stale: false,
             lost: (Moment::ZERO, 0),
             retry,
         }
@@ -69,6 +72,9 @@ impl Session {
             && now >= until
         {
             self.state = State::Fresh;
+        }
+        if std::mem::take(&mut self.stale) {
+            self.replace();
         }
         match self.state {
             State::Fresh => Form {
@@ -178,6 +184,11 @@ impl Session {
         self.restart(state);
     }
 
+    /// Starts over with the next request (metadata.md 9).
+    pub(super) fn renew(&mut self) {
+        self.stale = true;
+    }
+
     /// An empty answer under a throttle says nothing about a full request: create the session anew
     /// (KIP-219).
     pub(super) fn create_again(&mut self) {
@@ -279,6 +290,21 @@ mod tests {
             }
         );
         assert!(session.serial() > serial);
+    }
+
+    /// metadata.md 9
+    #[test]
+    fn a_renewed_session_starts_over_once_what_is_in_flight_is_answered() {
+        let mut session = session();
+        open(&mut session);
+        let form = session.form(T0);
+        session.renew();
+        session.answered(form, ErrorCode::NONE, 77, T0);
+        let anew = session.form(T0);
+        assert_eq!((anew.id, anew.epoch, anew.full), (77, 0, true));
+        session.answered(anew, ErrorCode::NONE, 78, T0);
+        let next = session.form(T0);
+        assert_eq!((next.id, next.epoch, next.full), (78, 1, false), "once");
     }
 
     /// metadata.md T24
