@@ -273,6 +273,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         format!("{fine}\n!\nv=%"),
         format!("{}\nv=%", first(&[3; 1_024], "4097")),
         first(&[3; 1_025], "4096"),
+        first(b"", "4096"),
         first(b"salt", "4095"),
         first(b"salt", "1000001"),
         first(b"salt", "+4096"),

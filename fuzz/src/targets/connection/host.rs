@@ -340,7 +340,7 @@ impl Host {
             return;
         };
         if correlation != ask.correlation {
-            let frame = frame(&ask, correlation, &[]);
+            let frame = frame(&ask, correlation, &super::answers::good(&ask));
             self.close_by(socket.id, |socket| Input::Frame { socket, frame });
         }
     }
