@@ -15,7 +15,9 @@ use crate::group;
 use crate::ids::{BrokerId, Moment};
 use crate::routing::LinkChange;
 use crate::wire::api::Endpoint;
-use crate::wire::{self, Class, DrainReason, Event, Input, Reason, Request, StateName, Token};
+use crate::wire::{
+    self, Class, Distrust, DrainReason, Event, Input, Reason, Request, StateName, Token,
+};
 
 /// The connection to the group coordinator, while its place is known.
 pub(super) struct CoordinatorPort {
@@ -30,6 +32,8 @@ pub(super) struct CoordinatorPort {
     /// Was taken over from; what is in flight may take its time.
     former: Option<Port>,
     last_port: u32,
+    /// Trust that a port of the past has lost, and where.
+    distrust: Option<(wire::Target, Distrust)>,
 }
 
 impl CoordinatorPort {
@@ -42,6 +46,7 @@ impl CoordinatorPort {
             twin: None,
             former: None,
             last_port: 0,
+            distrust: None,
         }
     }
 
@@ -72,14 +77,30 @@ impl CoordinatorPort {
         self.last_port += 1;
         let id = PortId(self.last_port);
         let (net, io) = (self.net.clone(), self.io.clone());
-        Port::new(id, Class::Coordinator, place, net, io, 0)
+        let distrust = self.distrust.as_ref().filter(|(of, _)| *of == place);
+        let distrust = distrust.map(|(_, distrust)| *distrust);
+        let mut port = Port::new(id, Class::Coordinator, place, net, io, 0);
+        if let Some(distrust) = distrust {
+            port.inherit(distrust);
+        }
+        port
+    }
+
+    /// Takes the current port out of use. That the place it leads to has refused us is remembered:
+    /// the group finds the same place again sooner than that may be asked.
+    fn retire(&mut self) -> Option<Port> {
+        let (_, port) = self.current.take()?;
+        let connection = port.connection();
+        let distrust = connection.distrust_left();
+        self.distrust = distrust.map(|distrust| (connection.target().clone(), distrust));
+        Some(port)
     }
 }
 
 impl CoordinatorActor {
     /// Moves the connection to where the coordinator is; requests of the old one end.
     pub(super) fn move_port(&mut self, endpoint: Option<Endpoint>) {
-        let current = self.port.current.take().map(|(_, port)| port);
+        let current = self.port.retire();
         let former = self.port.former.take();
         self.port.twin = None;
         if let Some(endpoint) = endpoint {

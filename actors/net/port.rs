@@ -22,8 +22,8 @@ use crate::error::Error;
 use crate::ids::{BrokerId, Moment};
 use crate::wire::sasl::{Bearer, Credentials, Exchange, SaltedPassword, Step};
 use crate::wire::{
-    Caps, Carried, Challenge, Class, Completion, Connection, Deframer, DrainReason, Event, Input,
-    Output, Request, SaslStep, Settings, SocketId, Target, Token,
+    Caps, Carried, Challenge, Class, Completion, Connection, Deframer, Distrust, DrainReason,
+    Event, Input, Output, Request, SaslStep, Settings, SocketId, Target, Token,
 };
 
 /// What all ports of a fleet have in common.
@@ -165,6 +165,11 @@ impl Port {
             exchange: None,
             renewing,
         }
+    }
+
+    /// Says that the place has refused the port before this one.
+    pub(crate) fn inherit(&mut self, distrust: Distrust) {
+        self.connection.inherit(distrust);
     }
 
     /// Its name within its actor.

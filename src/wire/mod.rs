@@ -51,9 +51,9 @@ mod versions;
 
 pub use api_key::ApiKey;
 pub use connection::{
-    Carried, Challenge, Class, Completion, Connection, DrainReason, Event, Input, Outcome, Output,
-    Reason, RequestError, RequestFailure, SaslStep, Security, Settings, SocketId, StateName,
-    Target, TlsFailure, Token,
+    Carried, Challenge, Class, Completion, Connection, Distrust, DrainReason, Event, Input,
+    Outcome, Output, Reason, RequestError, RequestFailure, SaslStep, Security, Settings, SocketId,
+    StateName, Target, TlsFailure, Token,
 };
 pub use error::{DecodeError, EncodeError};
 pub use error_code::ErrorCode;

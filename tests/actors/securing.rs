@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use nearside::embedded::{Api, Link, Sasl};
+use nearside::embedded::{Api, Effect, Link, Rule, Sasl};
 use nearside::error::ErrorKind;
 use nearside::fleet::{AccessToken, BoxFuture, FleetHandle, TokenProvider};
 use nearside::ids::{Offset, TopicPartition};
@@ -101,6 +101,38 @@ fn a_wrong_password_is_told_waits_and_is_mended_without_a_restart() {
         stage
             .cluster()
             .with(|cluster| cluster.set_sasl(Some(mended)));
+        until_hashed("all records are done", || seen.len() == 10).await;
+        fleet.stop(Duration::from_secs(20)).await;
+    });
+}
+
+/// wire.md C4
+#[test]
+fn a_coordinator_that_refuses_us_is_asked_as_patiently_as_any_broker() {
+    run(async {
+        let stage = guarded();
+        stage.topic("orders", 1);
+        let coordinator = stage.coordinator("g");
+        let refused = Rule::new(Effect::Garble)
+            .on(Api::SaslHandshake)
+            .at(coordinator);
+        let refused = stage.cluster().with(|cluster| cluster.inject(refused));
+        let seen = Seen::default();
+        let builder = stage.fleet("g", "b", seen.noting("orders"));
+        let fleet = start(by_password(builder, "PLAIN", PASSWORD)).await;
+        let refusals = || {
+            let broker = nearside::ids::BrokerId(coordinator);
+            stage
+                .cluster()
+                .with(|cluster| cluster.requests(broker, Api::SaslHandshake))
+        };
+        until_hashed("it is refused", || refusals() > 0).await;
+        pass_by(Duration::from_secs(300)).await;
+        // 1 s, 2 s and so on to a minute, for each kind of connection.
+        let attempts = refusals();
+        assert!((10..=40).contains(&attempts), "{attempts} in five minutes");
+        stage.cluster().with(|cluster| cluster.withdraw(refused));
+        stage.produce("orders", 0, 10);
         until_hashed("all records are done", || seen.len() == 10).await;
         fleet.stop(Duration::from_secs(20)).await;
     });

@@ -17,20 +17,24 @@ use crate::rig::Rig;
 use crate::samples;
 
 fn secured(tls: bool, sasl: bool) -> Rig {
+    let mut rig = unasked(tls, sasl);
+    rig.request(1, request(ApiKey::Metadata));
+    rig
+}
+
+fn unasked(tls: bool, sasl: bool) -> Rig {
     let security = Security {
         tls,
         sasl: sasl.then_some(Mechanism::ScramSha512),
         plain_in_clear: false,
     };
-    let mut rig = Rig::new(
+    Rig::new(
         Class::Control,
         Settings {
             security,
             ..Settings::default()
         },
-    );
-    rig.request(1, request(ApiKey::Metadata));
-    rig
+    )
 }
 
 fn token(rig: &mut Rig, socket: SocketId, text: &'static str) {
@@ -162,11 +166,14 @@ fn mechanisms_offered_are_told_escaped_and_cut() {
     assert!((900..=1_024).contains(&why.len()), "{} bytes", why.len());
 }
 
-#[test]
-fn refused_credentials_wait_from_1_to_60_seconds_and_are_never_hot() {
-    let mut rig = secured(false, true);
+/// How long refused credentials wait, in ms; with a new machine for each attempt, or not.
+fn waits(replaced: bool) -> Vec<u128> {
+    let mut rig = unasked(false, true);
     let mut waits = Vec::new();
     for turn in 0..9 {
+        if rig.connection.state() == StateName::Backoff {
+            rig.advance(rig.wait());
+        }
         rig.request(10 + turn, request(ApiKey::Metadata));
         let socket = rig.dial();
         let versions = rig.ask();
@@ -178,10 +185,34 @@ fn refused_credentials_wait_from_1_to_60_seconds_and_are_never_hot() {
         rig.answer(&ask, &samples::body(ApiKey::SaslAuthenticate, 2, 0));
         assert_eq!(rig.last_reason(), &Reason::Trust("no".to_owned()));
         waits.push(rig.wait().as_millis());
-        rig.advance(rig.wait());
+        if replaced {
+            let (left, now) = (rig.connection.distrust_left(), rig.now);
+            rig = unasked(false, true);
+            rig.now = now;
+            rig.connection.inherit(left.expect("just lost"));
+        }
     }
-    assert!((800..=1_200).contains(&waits[0]), "{waits:?}");
-    assert!((48_000..=72_000).contains(&waits[8]), "{waits:?}");
+    waits
+}
+
+/// wire.md C4
+#[test]
+fn refused_credentials_wait_from_1_to_60_seconds_and_are_never_hot() {
+    for replaced in [false, true] {
+        let waits = waits(replaced);
+        assert!((800..=1_200).contains(&waits[0]), "{waits:?}");
+        assert!((48_000..=72_000).contains(&waits[8]), "{waits:?}");
+    }
+}
+
+#[test]
+fn trust_that_is_not_lost_is_not_handed_on() {
+    let mut rig = secured(false, false);
+    assert_eq!(rig.connection.distrust_left(), None);
+    rig.resolve(&[1]);
+    rig.refuse_dial();
+    assert_eq!(rig.connection.state(), StateName::Backoff);
+    assert_eq!(rig.connection.distrust_left(), None);
 }
 
 #[test]

@@ -103,6 +103,14 @@ enum Wait {
     Mixup,
 }
 
+/// Trust that was lost. Whoever makes a new machine for the same place, because the one before had
+/// to go, hands it on: a place that refuses us is dialled no sooner for that (C4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Distrust {
+    failures: u32,
+    until: Moment,
+}
+
 /// One connection to one broker.
 #[derive(Debug)]
 pub struct Connection {
@@ -164,6 +172,36 @@ impl Connection {
             lifetime: None,
             refused: None,
             wanted: false,
+        }
+    }
+
+    /// Has a machine that is new wait as long as the one before it would have.
+    pub fn inherit(&mut self, distrust: Distrust) {
+        let Distrust { failures, until } = distrust;
+        (self.failures, self.trust_failures) = (failures, failures);
+        self.state = State::Backoff { until };
+        self.set(Timer::Backoff, until);
+    }
+
+    /// The trust that this machine has lost, while it waits to try again.
+    pub fn distrust_left(&self) -> Option<Distrust> {
+        match self.state {
+            State::Backoff { until } if self.trust_failures > 0 => Some(Distrust {
+                failures: self.trust_failures,
+                until,
+            }),
+            State::Backoff { .. }
+            | State::Idle
+            | State::Resolving
+            | State::Connecting { .. }
+            | State::Tls { .. }
+            | State::Versions { .. }
+            | State::Handshake
+            | State::Authenticate { .. }
+            | State::Ready { .. }
+            | State::Reauth { .. }
+            | State::Draining { .. }
+            | State::Closed { .. } => None,
         }
     }
 
