@@ -19,6 +19,7 @@ mod harness;
 mod journal;
 mod keys;
 mod lab;
+mod letters;
 mod proxies;
 mod reader;
 mod refused;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         wire::trials(&lab),
         golden::trials(&lab),
         fleets::trials(&lab),
+        letters::trials(&lab),
         failures::trials(&lab),
         versions::trials(&lab),
         security::trials(&lab),
