@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use waiting::Waiting;
+use waiting::{Ticket, Waiting};
 
 pub use arrival::Arrival;
 pub use inflation::{Inflation, InflationCharge, InflationSeat, Turn};
@@ -46,6 +46,14 @@ pub struct Seat(Arc<Pool>);
 pub struct Permit {
     pool: Arc<Pool>,
     bytes: AtomicUsize,
+}
+
+/// A place among those who wait for bytes. Dropping it leaves it, so that those who are gone hold
+/// nobody up.
+#[must_use]
+pub struct Place {
+    pool: Arc<Pool>,
+    ticket: Ticket,
 }
 
 impl Budget {
@@ -114,10 +122,12 @@ impl Budget {
     }
 
     /// Calls `wake` once, from any thread, when a refused [`take`](Self::take) of `want` bytes is
-    /// worth repeating; at once if it is already.
-    pub fn when_free(&self, want: usize, wake: impl FnOnce() + Send + 'static) {
-        self.0.waiting.join(want, wake);
+    /// worth repeating; at once if it is already. Who waits keeps the place until it is woken.
+    pub fn when_free(&self, want: usize, wake: impl FnOnce() + Send + 'static) -> Place {
+        let ticket = self.0.waiting.join(want, wake);
         self.0.wake();
+        let pool = Arc::clone(&self.0);
+        Place { pool, ticket }
     }
 
     fn permit(&self, bytes: usize) -> Permit {
@@ -189,6 +199,14 @@ impl Drop for Permit {
     }
 }
 
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.pool.waiting.leave(self.ticket) {
+            self.pool.wake();
+        }
+    }
+}
+
 impl Drop for Seat {
     fn drop(&mut self) {
         self.0.seats.fetch_sub(1, Ordering::AcqRel);
@@ -214,6 +232,12 @@ impl fmt::Debug for Seat {
     }
 }
 
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Place({:?})", self.ticket)
+    }
+}
+
 impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Permit({})", self.bytes())
@@ -229,13 +253,13 @@ mod tests {
 
     const KIB: usize = 1 << 10;
 
-    fn woken(budget: &Budget, want: usize) -> Arc<AtomicUsize> {
+    fn waits(budget: &Budget, want: usize) -> (Place, Arc<AtomicUsize>) {
         let count = Arc::new(AtomicUsize::new(0));
         let calls = Arc::clone(&count);
-        budget.when_free(want, move || {
+        let place = budget.when_free(want, move || {
             calls.fetch_add(1, Ordering::AcqRel);
         });
-        count
+        (place, count)
     }
 
     #[test]
@@ -273,11 +297,11 @@ mod tests {
     fn who_waits_is_woken_once_when_trying_again_is_worth_it() {
         let budget = Budget::new(1_000 * KIB);
         let all = budget.charge(1_000 * KIB);
-        let waiting = [400 * KIB, 800 * KIB, 400 * KIB].map(|want| woken(&budget, want));
+        let waiting = [400 * KIB, 800 * KIB, 400 * KIB].map(|want| waits(&budget, want));
         let counts = || {
             waiting
                 .each_ref()
-                .map(|count| count.load(Ordering::Acquire))
+                .map(|(_, count)| count.load(Ordering::Acquire))
         };
         all.settle(950 * KIB);
         assert_eq!(counts(), [0, 0, 0]);
@@ -293,6 +317,24 @@ mod tests {
     #[test]
     fn who_comes_to_wait_when_there_is_room_is_woken_at_once() {
         let budget = Budget::new(1_000 * KIB);
-        assert_eq!(woken(&budget, 10).load(Ordering::Acquire), 1);
+        let (_place, count) = waits(&budget, 10);
+        assert_eq!(count.load(Ordering::Acquire), 1);
+    }
+
+    #[test]
+    fn who_is_gone_waits_no_longer_and_holds_nobody_up() {
+        let budget = Budget::new(1_000 * KIB);
+        let _most = budget.charge(900 * KIB);
+        let (gone, never) = waits(&budget, 1_000 * KIB);
+        let (_place, next) = waits(&budget, 80 * KIB);
+        assert_eq!(next.load(Ordering::Acquire), 0, "behind who wants much");
+        drop(gone);
+        assert_eq!(next.load(Ordering::Acquire), 1);
+        assert_eq!(never.load(Ordering::Acquire), 0);
+        for _ in 0..1_000 {
+            drop(waits(&budget, 1_000 * KIB));
+        }
+        assert!(!budget.0.waiting.anybody());
+        assert!(budget.take(KIB).is_some());
     }
 }

@@ -28,7 +28,7 @@ use super::metadata::Need;
 use super::net::{Alarm, IoInput, Net, Port, PortId};
 use super::supervise::{DeathWatch, Watched, guarded, on_purpose};
 use super::telemetry::Telemetry;
-use crate::budget::Budget;
+use crate::budget::{self, Budget};
 use crate::cluster::{Endpoint, LinkState, Target};
 use crate::fleet::Zone;
 use crate::ids::{BrokerId, Moment, Rack, TopicPartition};
@@ -59,6 +59,8 @@ pub(crate) struct BrokerLink {
     budget: Budget,
     /// Reaches this link from whatever thread gives bytes back; one wake per waiting lane.
     budget_wakes: UnboundedSender<BudgetWake>,
+    /// Of the lanes that wait for bytes.
+    budget_places: BTreeMap<routing::Class, budget::Place>,
     threads: Threads,
     /// Peers whose control connection is Ready, shared by the fleet.
     ready: Arc<DashSet<Target>>,
@@ -121,6 +123,7 @@ impl BrokerLink {
             entropy: Entropy::from_system(),
             budget,
             budget_wakes,
+            budget_places: BTreeMap::new(),
             threads: Threads::new(&parts.directory),
             ready: Arc::clone(&parts.directory.ready),
             to_routes: Vec::new(),
@@ -264,6 +267,7 @@ struct BudgetWake(routing::Class);
 impl StreamHandler<BudgetWake> for BrokerLink {
     fn handle(&mut self, BudgetWake(class): BudgetWake, ctx: &mut Self::Context) {
         guarded(self, ctx, |link, ctx| {
+            link.budget_places.remove(&class);
             link.feed(broker::Input::Budget(class));
             link.settle(ctx);
         });

@@ -99,15 +99,16 @@ impl BrokerLink {
         }
     }
 
-    fn await_budget(&self, class: routing::Class, bytes: usize) {
+    fn await_budget(&mut self, class: routing::Class, bytes: usize) {
         let (wakes, clock) = (self.budget_wakes.clone(), self.net.clock);
         let since = clock.now();
-        self.budget.when_free(bytes, move || {
+        let place = self.budget.when_free(bytes, move || {
             let waited = clock.now().since(since);
             metrics::histogram!("nearside_budget_wait_seconds").record(waited);
             // A link that is gone wants no bytes.
             drop(wakes.send(BudgetWake(class)));
         });
+        self.budget_places.insert(class, place);
     }
 
     fn note_breaker(&self, breaker: routing::Breaker) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::{Arrival, Budget, Permit};
+use super::{Arrival, Budget, Permit, Place};
 
 const LIMIT: usize = 1 << 20;
 
@@ -15,6 +15,8 @@ const LIMIT: usize = 1 << 20;
 enum Step {
     Take(usize),
     Wait(usize),
+    /// One of those who wait is gone.
+    Leave(usize),
     /// An answer of this many bytes comes under a permit, in three rows.
     Arrive(usize, usize),
     DropPermit(usize),
@@ -26,6 +28,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         bytes.clone().prop_map(Step::Take),
         bytes.clone().prop_map(Step::Wait),
+        any::<usize>().prop_map(Step::Leave),
         (any::<usize>(), bytes).prop_map(|(which, bytes)| Step::Arrive(which, bytes)),
         any::<usize>().prop_map(Step::DropPermit),
         any::<usize>().prop_map(Step::DropSlice),
@@ -37,8 +40,20 @@ struct World {
     budget: Budget,
     permits: Vec<Permit>,
     slices: Vec<Bytes>,
-    woken: Arc<AtomicUsize>,
-    waited: usize,
+    waiters: Vec<Waiter>,
+}
+
+/// One who waits, or is woken and does not know yet.
+struct Waiter {
+    want: usize,
+    place: Place,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Waiter {
+    fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
 }
 
 impl World {
@@ -51,11 +66,19 @@ impl World {
                 self.permits.extend(permit);
             }
             Step::Wait(want) => {
-                let woken = Arc::clone(&self.woken);
-                self.waited += 1;
-                self.budget.when_free(want, move || {
+                let calls = Arc::new(AtomicUsize::new(0));
+                let woken = Arc::clone(&calls);
+                let place = self.budget.when_free(want, move || {
                     woken.fetch_add(1, Ordering::SeqCst);
                 });
+                self.waiters.push(Waiter { want, place, calls });
+            }
+            Step::Leave(which) => {
+                if let Some(Waiter { place, calls, .. }) = left(&mut self.waiters, which) {
+                    let before = calls.load(Ordering::SeqCst);
+                    drop(place);
+                    assert_eq!(calls.load(Ordering::SeqCst), before, "nobody is there");
+                }
             }
             Step::Arrive(which, bytes) => {
                 let Some(permit) = removed(&mut self.permits, which) else {
@@ -75,6 +98,7 @@ impl World {
             Step::DropPermit(which) => drop(removed(&mut self.permits, which)),
             Step::DropSlice(which) => drop(removed(&mut self.slices, which)),
         }
+        self.woken_try();
         let asked: usize = self.permits.iter().map(Permit::bytes).sum();
         let kept: usize = self.slices.iter().map(Bytes::len).sum();
         assert!(
@@ -82,6 +106,32 @@ impl World {
             "what is kept is charged"
         );
     }
+
+    /// Those who were woken try, in their turn. The first who still waits has no room.
+    fn woken_try(&mut self) {
+        let (woken, waiting): (Vec<_>, _) = std::mem::take(&mut self.waiters)
+            .into_iter()
+            .partition(|waiter| waiter.calls() > 0);
+        self.waiters = waiting;
+        for waiter in woken {
+            assert_eq!(waiter.calls(), 1);
+            self.permits.extend(self.budget.take_in_turn(waiter.want));
+        }
+        assert_eq!(
+            self.budget.0.waiting.anybody(),
+            !self.waiters.is_empty(),
+            "only the living wait"
+        );
+        if let Some(first) = self.waiters.first() {
+            assert!(self.budget.take_in_turn(first.want).is_none(), "it starves");
+        }
+    }
+}
+
+/// The same in order.
+fn left<T>(among: &mut Vec<T>, which: usize) -> Option<T> {
+    let at = which.checked_rem(among.len())?;
+    Some(among.remove(at))
 }
 
 fn removed<T>(among: &mut Vec<T>, which: usize) -> Option<T> {
@@ -98,18 +148,16 @@ proptest! {
             budget: Budget::new(LIMIT),
             permits: Vec::new(),
             slices: Vec::new(),
-            woken: Arc::default(),
-            waited: 0,
+            waiters: Vec::new(),
         };
         for step in steps {
             world.step(step);
-            prop_assert!(world.woken.load(Ordering::SeqCst) <= world.waited);
         }
         world.permits.clear();
         world.slices.clear();
         prop_assert_eq!(world.budget.charged(), 0);
         prop_assert!(!world.budget.0.is_tight());
-        prop_assert_eq!(world.woken.load(Ordering::SeqCst), world.waited);
+        prop_assert!(world.waiters.iter().all(|waiter| waiter.calls() == 1));
         prop_assert!(world.budget.take(LIMIT).is_some_and(|all| all.bytes() == LIMIT));
     }
 }
