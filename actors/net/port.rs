@@ -13,7 +13,7 @@ use super::meter::Meter;
 use super::socket::{Order, Run};
 use super::tls::Tls;
 use super::tokens::TokenProvider;
-use super::transport::Transport;
+use super::transport::{Tcp, Transport};
 use crate::actors::clock::Clock;
 use crate::actors::entropy::Entropy;
 use crate::actors::spawn;
@@ -39,7 +39,7 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    /// Connections as configured, over `transport`. Reads certificates and keys.
+    /// Connections as configured, over `transport`, or TCP. Reads certificates and keys.
     ///
     /// # Errors
     ///
@@ -47,13 +47,14 @@ impl Net {
     /// cannot be used.
     pub(crate) fn new(
         config: &Config,
-        transport: Arc<dyn Transport>,
+        transport: Option<Arc<dyn Transport>>,
         tokens: Option<Arc<dyn TokenProvider>>,
     ) -> Result<Self, Error> {
-        let clock = Clock::start();
+        let (clock, settings) = (Clock::start(), config.connection_settings());
+        let tcp = || Arc::new(Tcp::giving_up_after(settings.request_timeout)) as Arc<dyn Transport>;
         Ok(Self {
-            transport,
-            settings: config.connection_settings(),
+            transport: transport.unwrap_or_else(tcp),
+            settings,
             caps: config.frame_caps(),
             clock,
             login: Login::of(config, tokens, clock)?.map(Arc::new),

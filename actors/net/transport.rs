@@ -5,8 +5,9 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::time::Duration;
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 
@@ -27,14 +28,47 @@ pub trait Transport: Send + Sync + fmt::Debug + 'static {
     fn dial(&self, address: SocketAddr) -> BoxFuture<io::Result<Box<dyn Stream>>>;
 }
 
-/// The transport of production: the system's resolver and TCP with `TCP_NODELAY`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Tcp;
+/// The transport of production: the system's resolver, and TCP that notices a peer that is gone.
+///
+/// Small writes go at once (`TCP_NODELAY`). A connection without traffic is probed after 30 s,
+/// every 10 s, and given up after three probes; one whose bytes nobody acknowledges is given up
+/// after [`Tcp::giving_up_after`], where the system knows how (`TCP_USER_TIMEOUT`; wire.md C6).
+#[derive(Clone, Copy, Debug)]
+pub struct Tcp {
+    unacknowledged_max: Duration,
+}
 
 impl Tcp {
-    /// The transport as the fleet holds it.
-    pub fn shared() -> Arc<dyn Transport> {
-        Arc::new(Self)
+    /// Connections whose bytes nobody acknowledges for `time` are given up (default 30 s).
+    pub const fn giving_up_after(time: Duration) -> Self {
+        Self {
+            unacknowledged_max: time,
+        }
+    }
+
+    /// What a system does not know, or refuses, it does without.
+    fn tune(self, stream: &TcpStream) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        let socket = SockRef::from(stream);
+        let keepalive = TcpKeepalive::new().with_time(PROBE_AFTER);
+        #[cfg(not(target_os = "openbsd"))]
+        let keepalive = keepalive
+            .with_interval(PROBE_EVERY)
+            .with_retries(PROBES_MAX);
+        if let Err(error) = socket.set_tcp_keepalive(&keepalive) {
+            tracing::debug!(%error, "no keepalive");
+        }
+        #[cfg(target_os = "linux")]
+        if let Err(error) = socket.set_tcp_user_timeout(Some(self.unacknowledged_max)) {
+            tracing::debug!(%error, "no limit to bytes without acknowledgement");
+        }
+        Ok(())
+    }
+}
+
+impl Default for Tcp {
+    fn default() -> Self {
+        Self::giving_up_after(Duration::from_secs(30))
     }
 }
 
@@ -44,11 +78,48 @@ impl Transport for Tcp {
     }
 
     fn dial(&self, address: SocketAddr) -> BoxFuture<io::Result<Box<dyn Stream>>> {
+        let tcp = *self;
         Box::pin(async move {
             let stream = TcpStream::connect(address).await?;
-            stream.set_nodelay(true)?;
+            tcp.tune(&stream)?;
             let stream: Box<dyn Stream> = Box::new(stream);
             Ok(stream)
         })
+    }
+}
+
+/// How long a connection is quiet before the system asks whether the peer is there.
+const PROBE_AFTER: Duration = Duration::from_secs(30);
+/// How often it asks again.
+const PROBE_EVERY: Duration = Duration::from_secs(10);
+/// How often in all.
+const PROBES_MAX: u32 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// wire.md 5.3 C6
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn sockets_notice_a_peer_that_is_gone() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let stream = runtime.block_on(TcpStream::connect(at)).unwrap();
+        let time = Duration::from_secs(17);
+        Tcp::giving_up_after(time).tune(&stream).unwrap();
+        let socket = SockRef::from(&stream);
+        assert!(stream.nodelay().unwrap() && socket.keepalive().unwrap());
+        let probes = (
+            socket.tcp_keepalive_time().unwrap(),
+            socket.tcp_keepalive_interval().unwrap(),
+            socket.tcp_keepalive_retries().unwrap(),
+        );
+        assert_eq!(probes, (PROBE_AFTER, PROBE_EVERY, PROBES_MAX));
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(time));
     }
 }

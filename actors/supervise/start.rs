@@ -44,7 +44,7 @@ pub(crate) struct Blueprint {
     pub(crate) config: Config,
     pub(crate) group: GroupId,
     pub(crate) subscriptions: Vec<Subscription>,
-    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) transport: Option<Arc<dyn Transport>>,
     pub(crate) tokens: Option<Arc<dyn TokenProvider>>,
     pub(crate) start: Option<StartAt>,
     pub(crate) route_trace: Option<PathBuf>,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use super::handle::FleetHandle;
-use crate::actors::{Blueprint, Placement, Tcp, Telemetry, TokenProvider, Transport, launch};
+use crate::actors::{Blueprint, Placement, Telemetry, TokenProvider, Transport, launch};
 use crate::config::{Config, ConfigError, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::handler::Subscription;
@@ -60,7 +60,7 @@ impl Fleet {
             config: Config::default(),
             problem: None,
             subscriptions: Vec::new(),
-            transport: Tcp::shared(),
+            transport: None,
             tokens: None,
             start: None,
             route_trace: None,
@@ -77,7 +77,7 @@ pub struct FleetBuilder<B, S> {
     config: Config,
     problem: Option<ConfigError>,
     subscriptions: Vec<Subscription>,
-    transport: Arc<dyn Transport>,
+    transport: Option<Arc<dyn Transport>>,
     tokens: Option<Arc<dyn TokenProvider>>,
     start: Option<StartAt>,
     route_trace: Option<PathBuf>,
@@ -114,7 +114,7 @@ impl<B, S> FleetBuilder<B, S> {
     /// Opens connections another way than by TCP, such as to an embedded cluster in the same
     /// process.
     pub fn transport(mut self, transport: Arc<dyn Transport>) -> Self {
-        self.transport = transport;
+        self.transport = Some(transport);
         self
     }
 

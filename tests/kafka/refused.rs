@@ -159,7 +159,7 @@ impl Dials {
 
 impl Transport for Dials {
     fn resolve(&self, host: String, port: u16) -> BoxFuture<io::Result<Vec<SocketAddr>>> {
-        Tcp.resolve(host, port)
+        Tcp::default().resolve(host, port)
     }
 
     #[expect(
@@ -167,7 +167,7 @@ impl Transport for Dials {
         reason = "how long another process is left alone is told by the real clock"
     )]
     fn dial(&self, address: SocketAddr) -> BoxFuture<io::Result<Box<dyn Stream>>> {
-        let (dial, at) = (Tcp.dial(address), Arc::clone(&self.0));
+        let (dial, at) = (Tcp::default().dial(address), Arc::clone(&self.0));
         Box::pin(async move {
             let stream = dial.await?;
             at.lock()

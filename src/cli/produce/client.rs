@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
-use crate::actors::{Entropy, IoInput, Net, Port, PortId, Said, Tcp, target};
+use crate::actors::{Entropy, IoInput, Net, Port, PortId, Said, target};
 use crate::cluster::{
     Endpoint, Input as ViewInput, Interest, LinkState, Metadata, Output as ViewOutput,
     Reason as Refresh, RequestToken, Target,
@@ -72,7 +72,7 @@ impl Client {
         topic: TopicName,
     ) -> Result<(Self, UnboundedReceiver<IoInput>), Error> {
         let (io, inputs) = mpsc::unbounded_channel();
-        let net = Net::new(config, Tcp::shared(), None)?;
+        let net = Net::new(config, None, None)?;
         let bootstrap = config.connection.bootstrap.iter();
         let bootstrap =
             bootstrap.map(|address| Endpoint::new(Arc::clone(&address.host), address.port));
