@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::prelude::*;
+use tokio::sync::mpsc::UnboundedSender;
 
 pub(crate) use messages::Mail;
 
@@ -21,7 +22,7 @@ use super::entropy::Entropy;
 use super::mailbox::{Outbox, Posted};
 use super::metadata::{ClusterNews, Need};
 use super::net::Alarm;
-use super::supervise::{DeathWatch, Watched, guarded, on_purpose};
+use super::supervise::{Command, DeathWatch, Watched, guarded, on_purpose};
 use super::telemetry::Telemetry;
 use crate::cluster::{Reason, Snapshot};
 use crate::ids::Moment;
@@ -44,6 +45,7 @@ pub(crate) struct ProducerActor {
     unsent: Vec<Asked>,
     ends: Vec<(letters::Ticket, letters::End)>,
     me: Recipient<Answer>,
+    commands: UnboundedSender<Command>,
     entropy: Entropy,
     alarm: Alarm,
     watch: DeathWatch<&'static str>,
@@ -55,6 +57,7 @@ pub(crate) struct ProducerParts {
     pub(crate) producer: producer::Settings,
     pub(crate) letters: letters::Settings,
     pub(crate) links: Arc<Links>,
+    pub(crate) commands: UnboundedSender<Command>,
 }
 
 impl ProducerActor {
@@ -79,6 +82,7 @@ impl ProducerActor {
             unsent: Vec::new(),
             ends: Vec::new(),
             me: ctx.address().recipient(),
+            commands: parts.commands,
             entropy: Entropy::from_system(),
             alarm: Alarm::default(),
             watch,

@@ -4,11 +4,14 @@ use super::ProducerActor;
 use crate::actors::broker::{Exchange, LinkLot};
 use crate::actors::metadata::Need;
 use crate::actors::partition::Lot;
+use crate::actors::supervise::Command;
 use crate::cluster::Target;
-use crate::fleet::Event;
+use crate::error::{Error, ErrorKind};
+use crate::fleet::{Event, StopReason};
+use crate::ids::TopicName;
 use crate::producer::letters::{self, Notice};
 use crate::producer::{Asked, Input, Output};
-use crate::wire::{Class, Outcome, Request};
+use crate::wire::{Class, ErrorCode, Outcome, Request};
 
 impl ProducerActor {
     /// Feeds the producer and carries out what it asks for; what could not be sent ends at once.
@@ -123,8 +126,25 @@ impl ProducerActor {
             Notice::Down { topic, error } => {
                 self.telemetry.note_dead_letters(&topic, Some(error));
             }
+            Notice::Unusable { topic, code } => self.refuse_to_start(&topic, code),
             Notice::Up { topic } => self.telemetry.note_dead_letters(&topic, None),
         }
+    }
+
+    fn refuse_to_start(&self, topic: &TopicName, code: ErrorCode) {
+        let text = format!(
+            "the dead letter topic `{topic}` cannot be written to: {code}; create it, or name \
+             another by `dead.letter.topic`"
+        );
+        let kind = match code {
+            ErrorCode::TOPIC_AUTHORIZATION_FAILED => ErrorKind::Authorization,
+            _ => ErrorKind::UnknownTopic,
+        };
+        // A fleet that ends by itself meanwhile needs no order.
+        drop(self.commands.send(Command::Stop {
+            reason: StopReason::Fatal(Error::new(kind, text)),
+            deadline: None,
+        }));
     }
 
     /// A broker whose control connection stands, else one that is known.

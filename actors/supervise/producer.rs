@@ -40,6 +40,8 @@ impl ProducerCrew {
         let watch = DeathWatch::new(NAME, self.incarnation, self.deaths.clone());
         let parts = self.parts.clone();
         let addr = ProducerActor::create(|ctx| ProducerActor::build(parts, watch, ctx));
+        // What is missing later is waited for.
+        self.parts.letters.required.clear();
         let directory = &self.parts.links.directory;
         directory.producer.store(Some(Arc::new(addr.recipient())));
     }

@@ -196,6 +196,8 @@ impl Wiring {
     ) -> Result<(), Error> {
         let subscriptions = self.group_subscriptions()?;
         let letters = self.config.letter_settings(self.group.clone());
+        let letters = letters.map(|letters| letter_topics(letters, &self.subscriptions));
+        let letters = letters.transpose()?;
         let bootstrap = self.config.connection.bootstrap.clone();
         let published = Arc::new(ArcSwap::default());
         self.start_diagnostics(Arc::clone(&published));
@@ -256,6 +258,7 @@ impl Wiring {
             producer: self.config.letter_producer_settings(),
             letters,
             links: Arc::clone(&self.links),
+            commands: self.commands.0.clone(),
         };
         let mut crew = ProducerCrew::new(parts, deaths);
         crew.start();
@@ -316,6 +319,40 @@ fn open_trace(path: &Path, config: &Config, clock: Clock) -> Result<Arc<RouteTra
 fn anchored(pattern: &str) -> Result<Regex, Error> {
     Regex::new(&format!("^(?:{pattern})$"))
         .map_err(|error| Error::new(ErrorKind::Config, format!("topic pattern: {error}")))
+}
+
+/// The dead letter topics that the subscriptions need.
+///
+/// # Errors
+///
+/// One that is subscribed as well: the fleet would read what it writes there.
+fn letter_topics(
+    mut letters: letters::Settings,
+    subscriptions: &[Subscription],
+) -> Result<letters::Settings, Error> {
+    let matchers = subscriptions.iter().map(|one| one.selection().matcher());
+    let matchers = matchers.collect::<Result<Vec<_>, _>>()?;
+    for subscription in subscriptions {
+        let needed = match subscription.selection() {
+            Topics::Names(names) => names.clone(),
+            // Most patterns match their own text; the topics themselves are not known yet.
+            Topics::Pattern(pattern) => vec![pattern.as_str().into()],
+        };
+        for topic in needed {
+            let dead = letters.topic.topic_for(&topic);
+            if matchers.iter().any(|one| one.matches(&dead)) {
+                let text = format!(
+                    "dead letters of `{topic}` would go to `{dead}`, which is subscribed; name \
+                     another topic by `dead.letter.topic`"
+                );
+                return Err(Error::new(ErrorKind::Config, text));
+            }
+            if matches!(subscription.selection(), Topics::Names(_)) {
+                letters.required.push(dead);
+            }
+        }
+    }
+    Ok(letters)
 }
 
 /// The topics the metadata actor follows, those that dead letters go to included.

@@ -21,6 +21,9 @@ pub trait Leaders {
     /// Why brokers refuse to speak about `topic`, if they do.
     fn refusal(&self, topic: &TopicName) -> Option<ErrorCode>;
 
+    /// Whether brokers were asked for `topic` and know of none.
+    fn is_absent(&self, topic: &TopicName) -> bool;
+
     /// The id of `topic`, if known.
     fn topic_id(&self, topic: &TopicName) -> Option<TopicId>;
 
@@ -43,6 +46,13 @@ impl Leaders for Snapshot {
             TopicState::Error(code) => Some(code),
             TopicState::Known | TopicState::Unconfirmed { .. } | TopicState::Gone => None,
         }
+    }
+
+    fn is_absent(&self, topic: &TopicName) -> bool {
+        self.topic(topic).is_some_and(|topic| match topic.state {
+            TopicState::Gone | TopicState::Unconfirmed { .. } => topic.partition_count() == 0,
+            TopicState::Known | TopicState::Error(_) => false,
+        })
     }
 
     fn topic_id(&self, topic: &TopicName) -> Option<TopicId> {

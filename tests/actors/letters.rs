@@ -16,9 +16,9 @@ use crate::stage::{Builder, Seen, Stage, pass, run, start, until};
 
 /// A letter as a consumer of its topic gets it.
 #[derive(Clone, Debug)]
-struct Letter {
-    key: Option<Bytes>,
-    value: Option<Bytes>,
+pub(crate) struct Letter {
+    pub(crate) key: Option<Bytes>,
+    pub(crate) value: Option<Bytes>,
     headers: BTreeMap<String, String>,
 }
 
@@ -30,11 +30,11 @@ impl Letter {
 
 /// What lies in a dead letter topic.
 #[derive(Clone, Default)]
-struct Letters(Arc<Mutex<Vec<Letter>>>);
+pub(crate) struct Letters(Arc<Mutex<Vec<Letter>>>);
 
 impl Letters {
     /// Reads `topic` to its end and says what is in it.
-    async fn of(stage: &Stage, topic: &str) -> Vec<Letter> {
+    pub(crate) async fn of(stage: &Stage, topic: &str) -> Vec<Letter> {
         let letters = Self::default();
         let noting = letters.clone();
         let handler = handler_fn(move |message: Message<Raw>, _| {
@@ -74,28 +74,28 @@ impl Stage {
     }
 
     /// Topics `orders` and `orders.dead-letter`, with `partitions` each.
-    fn orders(&self, partitions: u32) {
+    pub(crate) fn orders(&self, partitions: u32) {
         self.topic("orders", partitions);
         self.topic(DEAD, partitions);
     }
 }
 
 /// A member of group `g` that keeps what it cannot read.
-fn keeping(stage: &Stage, subscription: Subscription) -> Builder {
+pub(crate) fn keeping(stage: &Stage, subscription: Subscription) -> Builder {
     stage
         .fleet("g", "b", subscription)
         .property("wire.batch.policy", "dead_letter_raw")
 }
 
 /// `batch` as it lies in the log of a topic that never changed its leader.
-fn placed(batch: &Bytes, base: i64) -> Bytes {
+pub(crate) fn placed(batch: &Bytes, base: i64) -> Bytes {
     let mut bytes = batch.to_vec();
     bytes[..8].copy_from_slice(&base.to_be_bytes());
     bytes[12..16].copy_from_slice(&0_i32.to_be_bytes());
     bytes.into()
 }
 
-const DEAD: &str = "orders.dead-letter";
+pub(crate) const DEAD: &str = "orders.dead-letter";
 
 #[test]
 fn each_batch_that_cannot_be_read_becomes_a_letter_with_its_bytes_and_is_passed() {
@@ -142,13 +142,13 @@ fn each_batch_that_cannot_be_read_becomes_a_letter_with_its_bytes_and_is_passed(
 }
 
 /// One partition of five good records, a batch that nobody can read, and five more.
-fn with_poison_in_the_middle(stage: &Stage, partition: i32) {
+pub(crate) fn with_poison_in_the_middle(stage: &Stage, partition: i32) {
     stage.produce("orders", partition, 5);
     stage.append("orders", partition, of_unknown_codec());
     stage.produce("orders", partition, 5);
 }
 
-fn kept(fleet: &FleetHandle) -> usize {
+pub(crate) fn kept(fleet: &FleetHandle) -> usize {
     let kept = |event: &Event| matches!(event, Event::CorruptBatch { kept: true, .. });
     let events = fleet.recent_events();
     events.iter().filter(|it| kept(&it.event)).count()

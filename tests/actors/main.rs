@@ -23,6 +23,7 @@ mod handling;
 mod hostile;
 mod inflating;
 mod letters;
+mod letters_late;
 mod malformed;
 mod offsets;
 mod outlasting;

@@ -10,6 +10,7 @@ use crate::ids::{
 use crate::producer::{Leaders, ProduceError, Record, RecordToken};
 use crate::wire::ErrorCode;
 
+use super::check::Check;
 use super::letter::{Letter, Reason, TopicRule};
 
 /// Settings of [`Letters`].
@@ -21,6 +22,8 @@ pub struct Settings {
     pub client: String,
     /// Where letters go (`dead.letter.topic`; default [`DEFAULT_TOPIC`](super::DEFAULT_TOPIC)).
     pub topic: TopicRule,
+    /// Dead letter topics that must be there at the start; default none.
+    pub required: Vec<TopicName>,
     /// Pauses before a letter is sent again that could not be written; default 1 s to 30 s.
     pub retry: Backoff,
 }
@@ -32,6 +35,7 @@ impl Settings {
             group: group.into(),
             client: client.into(),
             topic: TopicRule::default(),
+            required: Vec::new(),
             retry: Backoff::from_ms(1_000, 30_000),
         }
     }
@@ -135,6 +139,13 @@ pub enum Notice {
         /// Why.
         error: String,
     },
+    /// Brokers refuse a required topic, or do not know it: told at the start only.
+    Unusable {
+        /// The dead letter topic.
+        topic: TopicName,
+        /// The brokers' reason.
+        code: ErrorCode,
+    },
     /// They are written again.
     Up {
         /// The dead letter topic.
@@ -147,6 +158,7 @@ pub enum Notice {
 #[derive(Debug)]
 pub struct Letters {
     settings: Settings,
+    check: Check,
     last_token: u64,
     out: BTreeMap<RecordToken, Out>,
     /// Senders to be told [`End::Again`].
@@ -180,6 +192,7 @@ impl Letters {
     /// A machine without letters.
     pub fn new(settings: Settings) -> Self {
         Self {
+            check: Check::new(settings.required.clone()),
             settings,
             last_token: 0,
             out: BTreeMap::new(),
@@ -209,8 +222,14 @@ impl Letters {
                 self.post((ticket, letter, unix_ms), (cluster, room), draw, now);
             }
             Input::Ended { token, result } => self.ended(token, result, draw, now),
-            Input::ClusterChanged => self.offer(cluster, draw, now, |one| one.missing),
-            Input::Tick => self.offer(cluster, draw, now, |one| one.until <= now),
+            Input::ClusterChanged => {
+                self.look(cluster, now);
+                self.offer(cluster, draw, now, |one| one.missing);
+            }
+            Input::Tick => {
+                self.look(cluster, now);
+                self.offer(cluster, draw, now, |one| one.until <= now);
+            }
         }
     }
 
@@ -221,7 +240,15 @@ impl Letters {
 
     /// When to hand in [`Input::Tick`] if nothing else happens before.
     pub fn next_deadline(&self) -> Option<Moment> {
-        self.waiting.iter().map(|one| one.until).min()
+        let waiting = self.waiting.iter().map(|one| one.until);
+        waiting.chain(self.check.next_deadline()).min()
+    }
+
+    fn look(&mut self, cluster: &dyn Leaders, now: Moment) {
+        if let Some((topic, code)) = self.check.look(cluster, now) {
+            let notice = Notice::Unusable { topic, code };
+            self.outputs.push_back(Output::Notice(notice));
+        }
     }
 
     fn post(

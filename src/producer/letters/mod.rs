@@ -7,6 +7,7 @@
 //! acknowledged, and has it sent again after whatever time may mend. It keeps no bytes: a sender
 //! that is told [`End::Again`] brings them anew.
 
+mod check;
 mod letter;
 mod machine;
 #[cfg(test)]

@@ -21,7 +21,11 @@ impl Leaders for View {
     }
 
     fn refusal(&self, topic: &TopicName) -> Option<ErrorCode> {
-        self.0.get(topic)?.err()
+        self.0.get(topic)?.err().filter(|code| *code != MISSING)
+    }
+
+    fn is_absent(&self, topic: &TopicName) -> bool {
+        self.0.get(topic) == Some(&Err(MISSING))
     }
 
     fn topic_id(&self, _: &TopicName) -> Option<TopicId> {
@@ -231,6 +235,35 @@ fn a_letter_for_which_there_is_no_room_comes_again_and_one_alone_is_never_refuse
 }
 
 #[test]
+fn a_required_topic_that_is_missing_for_long_at_the_start_is_told_once_and_later_not_at_all() {
+    let unusable = Output::Notice(Notice::Unusable {
+        topic: dead(),
+        code: MISSING,
+    });
+    let begin = |topic| {
+        let mut desk = Desk::new(topic);
+        desk.letters = Letters::new(Settings {
+            required: vec![dead()],
+            ..Settings::new("g", "c")
+        });
+        assert_eq!(desk.input(Input::ClusterChanged), []);
+        desk
+    };
+    let mut desk = begin(None);
+    assert_eq!(desk.letters.next_deadline(), None, "nobody has answered");
+    desk.set(Some(Err(MISSING)));
+    assert_eq!(desk.input(Input::ClusterChanged), []);
+    assert_eq!(desk.wait(), [unusable]);
+    assert_eq!(desk.letters.next_deadline(), None);
+    let mut desk = begin(Some(Err(MISSING)));
+    desk.set(Some(Ok(1)));
+    assert_eq!(desk.wait(), [], "it came in time");
+    desk.set(Some(Err(MISSING)));
+    assert_eq!(desk.input(Input::ClusterChanged), []);
+    assert_eq!(desk.letters.next_deadline(), None);
+}
+
+#[test]
 fn a_partition_waits_for_its_last_letter_only() {
     let mut desk = Desk::new(None);
     desk.post(0, 10);
@@ -240,3 +273,5 @@ fn a_partition_waits_for_its_last_letter_only() {
     let outputs = desk.input(Input::ClusterChanged);
     assert_eq!(outputs, [told(1, End::Again), told(0, End::Again)]);
 }
+
+const MISSING: ErrorCode = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;

@@ -37,6 +37,10 @@ impl Leaders for View {
         self.refusal.map(ErrorCode)
     }
 
+    fn is_absent(&self, _: &TopicName) -> bool {
+        false
+    }
+
     fn topic_id(&self, _topic: &TopicName) -> Option<TopicId> {
         None
     }
