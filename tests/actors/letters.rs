@@ -44,20 +44,23 @@ impl Letters {
         let all: i64 = (0..).map_while(|n| stage.end_if(topic, n)).sum();
         let subscription = Subscription::topics([topic]).handler(handler);
         let fleet = start(stage.fleet("reader", "b", subscription)).await;
-        let count = || i64::try_from(letters.0.lock().unwrap().len()).unwrap();
-        until("all letters are read", || count() >= all).await;
+        let all = usize::try_from(all).expect("not negative");
+        until("all letters are read", || letters.all().len() >= all).await;
         fleet.stop(Duration::from_secs(20)).await;
-        let read = letters.0.lock().unwrap();
-        read.clone()
+        letters.all()
+    }
+
+    fn all(&self) -> Vec<Letter> {
+        self.0.lock().expect("no panic while noting").clone()
     }
 
     fn note(&self, message: &Message<Raw>) {
         let header = |header: Result<nearside::records::Header<'_>, _>| {
-            let header = header.unwrap();
-            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            let header = header.expect("readable");
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
             (text(header.key), text(header.value.unwrap_or_default()))
         };
-        self.0.lock().unwrap().push(Letter {
+        self.0.lock().expect("no panic while noting").push(Letter {
             key: message.key_bytes(),
             value: message.value_bytes(),
             headers: message.headers().map(header).collect(),
