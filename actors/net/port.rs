@@ -51,7 +51,12 @@ impl Net {
         tokens: Option<Arc<dyn TokenProvider>>,
     ) -> Result<Self, Error> {
         let (clock, settings) = (Clock::start(), config.connection_settings());
-        let tcp = || Arc::new(Tcp::giving_up_after(settings.request_timeout)) as Arc<dyn Transport>;
+        let (send, receive) = (
+            config.connection.send_buffer.0,
+            config.connection.receive_buffer.0,
+        );
+        let tcp = Tcp::giving_up_after(settings.request_timeout).buffers(send, receive);
+        let tcp = || Arc::new(tcp) as Arc<dyn Transport>;
         Ok(Self {
             transport: transport.unwrap_or_else(tcp),
             settings,

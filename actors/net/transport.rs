@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::{TcpSocket, TcpStream, lookup_host};
 
 /// A connected byte stream.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
@@ -36,6 +36,8 @@ pub trait Transport: Send + Sync + fmt::Debug + 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct Tcp {
     unacknowledged_max: Duration,
+    send_buffer: Option<u32>,
+    receive_buffer: Option<u32>,
 }
 
 impl Tcp {
@@ -43,7 +45,35 @@ impl Tcp {
     pub const fn giving_up_after(time: Duration) -> Self {
         Self {
             unacknowledged_max: time,
+            send_buffer: None,
+            receive_buffer: None,
         }
+    }
+
+    /// The same with socket buffers of these sizes, in bytes; `None` leaves one to the system.
+    #[must_use]
+    pub const fn buffers(self, send: Option<u32>, receive: Option<u32>) -> Self {
+        Self {
+            send_buffer: send,
+            receive_buffer: receive,
+            ..self
+        }
+    }
+
+    /// A socket for a peer of this kind of address. Buffers are set before it connects: what TCP
+    /// may have in flight is settled then.
+    fn socket(self, address: SocketAddr) -> io::Result<TcpSocket> {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        if let Some(size) = self.send_buffer {
+            socket.set_send_buffer_size(size)?;
+        }
+        if let Some(size) = self.receive_buffer {
+            socket.set_recv_buffer_size(size)?;
+        }
+        Ok(socket)
     }
 
     /// What a system does not know, or refuses, it does without.
@@ -80,7 +110,7 @@ impl Transport for Tcp {
     fn dial(&self, address: SocketAddr) -> BoxFuture<io::Result<Box<dyn Stream>>> {
         let tcp = *self;
         Box::pin(async move {
-            let stream = TcpStream::connect(address).await?;
+            let stream = tcp.socket(address)?.connect(address).await?;
             tcp.tune(&stream)?;
             let stream: Box<dyn Stream> = Box::new(stream);
             Ok(stream)
@@ -102,16 +132,18 @@ mod tests {
     /// wire.md 5.3 C6
     #[test]
     #[cfg(target_os = "linux")]
-    fn sockets_notice_a_peer_that_is_gone() {
+    fn sockets_are_set_up_as_configured_and_notice_a_peer_that_is_gone() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
-        let stream = runtime.block_on(TcpStream::connect(at)).unwrap();
         let time = Duration::from_secs(17);
-        Tcp::giving_up_after(time).tune(&stream).unwrap();
+        let tcp = Tcp::giving_up_after(time).buffers(Some(20_000), Some(30_000));
+        let connect = async { tcp.socket(at).unwrap().connect(at).await };
+        let stream = runtime.block_on(connect).unwrap();
+        tcp.tune(&stream).unwrap();
         let socket = SockRef::from(&stream);
         assert!(stream.nodelay().unwrap() && socket.keepalive().unwrap());
         let probes = (
@@ -121,5 +153,8 @@ mod tests {
         );
         assert_eq!(probes, (PROBE_AFTER, PROBE_EVERY, PROBES_MAX));
         assert_eq!(socket.tcp_user_timeout().unwrap(), Some(time));
+        // Linux doubles what it is told, for its own books.
+        assert_eq!(socket.send_buffer_size().unwrap(), 40_000);
+        assert_eq!(socket.recv_buffer_size().unwrap(), 60_000);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::property::{Property, Share};
+use super::property::{Property, Share, SocketBuffer};
 use super::section::{choice, ms, section};
 use crate::cluster::Endpoint;
 use crate::ids::Rack;
@@ -35,6 +35,10 @@ section! {
         "retry.backoff.ms" retry: Duration = ms(100);
         /// Longest pause between retries of a request.
         "retry.backoff.max.ms" retry_max: Duration = ms(1_000);
+        /// Size of the system's buffer for what is sent, in bytes; -1: as the system likes.
+        "send.buffer.bytes" send_buffer: SocketBuffer = SocketBuffer(None);
+        /// Size of the system's buffer for what is received, in bytes; -1: as the system likes.
+        "receive.buffer.bytes" receive_buffer: SocketBuffer = SocketBuffer(None);
         /// Largest answer accepted to a Fetch, in bytes.
         "receive.message.max.bytes" answer_max: u32 = 104_857_600;
     }

@@ -50,7 +50,6 @@ const KIP_848: &str = "the consumer group protocol of KIP-848";
 const TRANSACTIONS: &str = "exactly-once processing";
 const DEAD_LETTERS: &str = "dead letters and parking";
 const ORDERINGS: &str = "ordering by key and unordered handling";
-const BUFFERS: &str = "socket buffers of a size of your own";
 const COLD: &str = "the cold set of idle partitions";
 const ADMIN: &str = "the admin server";
 
@@ -82,8 +81,6 @@ pub(super) const UNBUILT: &[Unbuilt] = &[
         &["use_all_dns_ips"],
         "reverse lookup of bootstrap names",
     ),
-    unbuilt("send.buffer.bytes", &["-1"], BUFFERS),
-    unbuilt("receive.buffer.bytes", &["-1"], BUFFERS),
     unbuilt("ordering", &["partition"], ORDERINGS),
     unbuilt("concurrency", &["1"], ORDERINGS),
     unbuilt("key.lanes", &["64"], ORDERINGS),

@@ -46,7 +46,7 @@ pub use error::{ConfigError, Problem};
 pub use handling::{Handling, Lifecycle, Retry};
 pub use lint::{Finding, Severity};
 pub use producing::{InFlight, Produce};
-pub use property::Share;
+pub use property::{Share, SocketBuffer};
 pub use routes::{Cooldown, Routing};
 pub use security::{NameCheck, Pem, Protocol, Seconds, Security, TlsVersion, TokenFile};
 

@@ -194,6 +194,31 @@ impl Property for Share {
     }
 }
 
+/// Size of a socket's buffer, in bytes; `None` leaves it to the system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SocketBuffer(pub Option<u32>);
+
+impl Property for SocketBuffer {
+    fn accepts() -> String {
+        "a number of bytes above 0, or -1 for the system's choice".into()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "-1" => Some(Self(None)),
+            text => text
+                .parse()
+                .ok()
+                .filter(|size| *size > 0)
+                .map(|size| Self(Some(size))),
+        }
+    }
+
+    fn show(&self) -> String {
+        self.0.map_or_else(|| "-1".into(), |size| size.to_string())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,6 +262,12 @@ mod tests {
     fn a_share_refuses_what_is_no_part_of_a_whole() {
         assert_eq!(Share::parse("0.25"), Some(Share(0.25)));
         assert_eq!(Share::parse("1.5"), None);
+        for (text, size) in [("-1", None), ("65536", Some(65_536))] {
+            let buffer = SocketBuffer(size);
+            assert_eq!(SocketBuffer::parse(text), Some(buffer));
+            assert_eq!(buffer.show(), text);
+        }
+        assert_eq!(["0", "-2", "large"].map(SocketBuffer::parse), [None; 3]);
         assert_eq!(Share::parse("NaN"), None);
     }
 }
