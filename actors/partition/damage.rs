@@ -45,7 +45,8 @@ impl PartitionActor {
             (Measure::Stand, _) => self.stand_still(error.to_string()),
             (Measure::Pass(_, to), _) => self.seek(to),
             (Measure::Keep, Some(raw)) => self.post(&error, raw),
-            (Measure::Keep, None) => self.fetch_for_keeping(error),
+            // What the broker alone has seen has no end, and so is never kept.
+            (Measure::Keep, None) => self.stand_still(error.to_string()),
         }
     }
 
@@ -98,8 +99,7 @@ impl PartitionActor {
         }
     }
 
-    /// Of what was handed on, and of what the broker alone has seen, only the records are here: the
-    /// batch is fetched again.
+    /// Of what was handed on only the records are here: the batch is fetched again.
     fn fetch_for_keeping(&mut self, error: BatchError) {
         self.seek(error.position());
         self.sought = Some(Box::new(error));

@@ -7,7 +7,7 @@
 use super::PartitionActor;
 use super::cell::Awaited;
 use super::messages::Told;
-use super::supervisor::PartitionSupervisor;
+use super::supervisor::{Life, PartitionSupervisor};
 use crate::actors::telemetry::bump;
 use crate::ids::{AssignmentEpoch, Moment, Offset, TopicPartition};
 use crate::producer::letters::{End, Letter, Reason, Ticket};
@@ -62,18 +62,15 @@ impl PartitionActor {
     /// What became of the letter this partition waited for.
     pub(super) fn letter_ended(&mut self, end: LetterEnd) {
         match end {
-            LetterEnd::Written { to } => {
-                self.opening.clear();
-                self.seek(to);
-            }
+            LetterEnd::Written { to } => self.seek(to),
             LetterEnd::Again(error) => {
-                self.opening.clear();
                 self.seek(error.position());
                 self.sought = Some(Box::new(error));
             }
             LetterEnd::Hopeless(reason) => return self.stand_still(reason),
         }
         if !self.draining {
+            self.opening.go_on();
             self.owed.push_back(routing::Input::Resume);
         }
     }
@@ -95,6 +92,7 @@ impl PartitionActor {
     /// The position moved for another reason: the letter is not waited for any more.
     pub(super) fn give_up_letter(&mut self) {
         if self.cell.forget_letter() && !self.draining {
+            self.opening.go_on();
             self.owed.push_back(routing::Input::Resume);
         }
     }
@@ -136,7 +134,10 @@ impl PartitionSupervisor {
                 LetterEnd::Hopeless(format!("{error}, and its dead letter: {why}"))
             }
         };
-        slot.life.tell(Told::Letter(end));
+        // A life that is yet to come begins at what was handed on, whatever was finished since.
+        if let Life::Up(..) = slot.life {
+            slot.life.tell(Told::Letter(end));
+        }
         self.end_held_drains();
     }
 

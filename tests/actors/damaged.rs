@@ -109,7 +109,7 @@ fn halting_stands_still_at_the_first_and_commits_nothing_behind_it() {
 }
 
 /// Two records that weigh nothing on the wire and `size` bytes each when inflated.
-fn of_zeros(size: usize) -> Bytes {
+pub(crate) fn of_zeros(size: usize) -> Bytes {
     let mut writer = BatchWriter::new(Compression::Gzip);
     let value = vec![0; size];
     for _ in 0..2 {

@@ -8,7 +8,7 @@ use nearside::fleet::{Event, FleetHandle, Victim};
 use nearside::ids::{BrokerId, Offset, TopicPartition};
 use nearside::prelude::*;
 
-use crate::damaged::{of_garbage, of_unknown_codec};
+use crate::damaged::{of_garbage, of_unknown_codec, of_zeros};
 use crate::letters::{DEAD, Letters, keeping, kept, placed, with_poison_in_the_middle};
 use crate::stage::{Seen, Stage, pass, run, start, until};
 
@@ -260,6 +260,42 @@ fn a_letter_waits_for_a_topic_that_was_deleted_until_it_is_there_again() {
 }
 
 #[test]
+fn what_lies_before_a_kept_batch_is_handled_although_its_letter_is_faster() {
+    run(async {
+        let stage = Stage::new();
+        stage.orders(1);
+        for _ in 0..20 {
+            stage.append("orders", 0, of_zeros(100_000));
+        }
+        stage.append("orders", 0, of_unknown_codec());
+        stage.produce("orders", 0, 5);
+        let seen = Seen::default();
+        let slow = seen.clone();
+        let handler = handler_fn(move |message: Message<Raw>, _| {
+            slow.note(&message);
+            async {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Ok(Outcome::Done)
+            }
+        });
+        let fleet = keeping(&stage, Subscription::topics(["orders"]).handler(handler));
+        let fleet = start(fleet.property("max.partition.fetch.bytes", "16384")).await;
+        until("the letter is written", || stage.end(DEAD, 0) == 1).await;
+        pass(Duration::from_secs(1)).await;
+        assert!(
+            seen.len() < 20,
+            "the letter was to be faster: {}",
+            seen.len()
+        );
+        let all = || stage.committed("g", &orders(0)) == Some(Offset(50));
+        until("all is committed", all).await;
+        fleet.stop(Duration::from_secs(20)).await;
+        let good = (0..40).chain(45..50).collect::<Vec<_>>();
+        assert_eq!(seen.offsets(&orders(0)), good);
+    });
+}
+
+#[test]
 fn a_batch_too_large_for_a_request_halts_its_partition_and_says_why() {
     run(async {
         let stage = Stage::new();
@@ -310,7 +346,7 @@ fn a_fleet_that_would_read_its_own_dead_letters_does_not_start() {
         let pattern = Subscription::pattern("orders.*").handler(handler());
         for subscription in [both, pattern] {
             let refused = keeping(&stage, subscription).start_on_this_thread().await;
-            let error = refused.err().expect("it reads what it writes").to_string();
+            let error = refused.expect_err("it reads what it writes").to_string();
             assert!(error.contains("which is subscribed"), "{error}");
         }
     });

@@ -333,6 +333,11 @@ impl Opening {
         self.waiting.is_empty() && !self.halted
     }
 
+    /// Takes in again what comes behind a batch that halted it; what lies before is still there.
+    pub(crate) fn go_on(&mut self) {
+        self.halted = false;
+    }
+
     /// Gives everything up, for a position that moved.
     pub(crate) fn clear(&mut self) {
         self.waiting.clear();
