@@ -39,6 +39,9 @@ pub(super) enum Effect {
 /// Sequence, count and offset of a batch.
 type Written = (i32, i32, i64);
 
+/// Id and epoch of a producer.
+pub(super) type Sender = (i64, i16);
+
 /// A partition's records, and what its leader knows of the producer.
 #[derive(Debug, Default)]
 pub(super) struct Log {
@@ -46,7 +49,7 @@ pub(super) struct Log {
     leader: (i32, i32),
     start: i64,
     /// Id and epoch of the producer, and its last batches.
-    state: Option<((i64, i16), VecDeque<Written>)>,
+    state: Option<(Sender, VecDeque<Written>)>,
 }
 
 /// A request on its connection, and the answer once there is one.
@@ -72,6 +75,13 @@ pub(super) struct Cluster {
     /// Whether a producer that was forgotten is told so.
     strict: bool,
     connections: BTreeMap<i32, VecDeque<Pending>>,
+}
+
+impl View {
+    /// Leader and epoch of a partition, as far as the producer knows.
+    pub(super) fn led(&self, partition: usize) -> (i32, i32) {
+        self.0[partition]
+    }
 }
 
 impl Leaders for View {
@@ -135,6 +145,24 @@ impl Cluster {
         let log = &mut self.logs[partition];
         log.start = log.records.len() as i64;
         log.state = None;
+    }
+
+    /// Records of the batch that began the sequence, as long as the broker remembers it.
+    pub(super) fn first_batch(&self, partition: usize) -> &[u64] {
+        let log = &self.logs[partition];
+        let batches = log.state.iter().flat_map(|(_, batches)| batches);
+        let mut first = batches.filter(|(sequence, ..)| *sequence == 0);
+        first.next().map_or(&[], |(_, count, base)| {
+            let base = *base as usize;
+            &log.records[base..base + *count as usize]
+        })
+    }
+
+    /// A broker that would tell has lost what it knows of the producer, and no record.
+    pub(super) fn lose_state(&mut self, partition: usize) {
+        if self.strict {
+            self.logs[partition].state = None;
+        }
     }
 
     pub(super) fn receive(&mut self, broker: i32, token: SendToken, request: &Request) {
@@ -236,8 +264,7 @@ impl Cluster {
 impl Log {
     /// Appends as a broker does; tells the offset, and whether the records were there already.
     fn append(&mut self, records: &Bytes, strict: bool) -> Result<(i64, bool), ErrorCode> {
-        let id = i64::from_be_bytes(at(records, ID));
-        let epoch = i16::from_be_bytes(at(records, EPOCH));
+        let (id, epoch) = sender(records);
         let sequence = i32::from_be_bytes(at(records, SEQUENCE));
         let values = values(records);
         let count = values.len() as i32;
@@ -273,6 +300,12 @@ impl Log {
         }
         Ok((base, repeats))
     }
+}
+
+/// Whose batch it is.
+pub(super) fn sender(records: &[u8]) -> Sender {
+    let (id, epoch) = (at(records, ID), at(records, EPOCH));
+    (i64::from_be_bytes(id), i16::from_be_bytes(epoch))
 }
 
 fn at<const N: usize>(records: &[u8], at: usize) -> [u8; N] {

@@ -4,6 +4,7 @@
 //! there, one that failed for certain is not, and one that is there twice was counted.
 
 mod cluster;
+mod gate;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +16,8 @@ use nearside::producer::{
 use nearside::wire::ErrorCode;
 use nearside::wire::api::init_producer_id;
 
-use self::cluster::{BROKERS, Cluster, Effect, PARTITIONS, TOPIC};
+use self::cluster::{BROKERS, Cluster, Effect, PARTITIONS, TOPIC, sender};
+use self::gate::{Gate, Way};
 use crate::script::Script;
 
 /// Answers that say for certain that nothing was written.
@@ -37,6 +39,7 @@ struct Played {
     producer: Producer,
     kind: Kind,
     cluster: Cluster,
+    gates: [Gate; PARTITIONS],
     now: Moment,
     draw: Draw,
     /// Epochs of producers that are handed out.
@@ -61,6 +64,7 @@ pub(super) fn run(data: &[u8]) {
         producer: Producer::new(settings),
         kind,
         cluster: Cluster::new(script.flag()),
+        gates: Default::default(),
         now: Moment::from_ms(1_000),
         draw: Draw(7),
         identities: 0,
@@ -100,8 +104,18 @@ impl Played {
                 0 => self.cluster.limit = [usize::MAX, 1, 2][script.below(3)],
                 1 => self.pass(Duration::from_secs(u64::from(script.byte()) / 4)),
                 2 if self.producer.is_idle() => self.cluster.forget(script.below(PARTITIONS)),
+                2 => self.lose_state(script.below(PARTITIONS)),
                 _ => self.input(Input::Flush),
             },
+        }
+    }
+
+    /// Not while the first batch may be sent again: a broker that knows nothing takes it for the
+    /// first of all, whatever the producer does.
+    fn lose_state(&mut self, partition: usize) {
+        let first = self.cluster.first_batch(partition);
+        if first.iter().all(|token| self.fates.contains_key(token)) {
+            self.cluster.lose_state(partition);
         }
     }
 
@@ -128,7 +142,14 @@ impl Played {
                 broker,
                 request,
                 token,
-            } => self.cluster.receive(broker.0, token, &request),
+            } => {
+                for row in &request.partitions {
+                    let at = row.partition.0 as usize;
+                    let (leader, sender) = (self.cluster.view.led(at), sender(&row.records));
+                    self.gates[at].sent(token, Way { leader, sender });
+                }
+                self.cluster.receive(broker.0, token, &request);
+            }
             Output::Identify { token, .. } => {
                 self.identities += 1;
                 // The first quest is in vain.
@@ -159,6 +180,10 @@ impl Played {
 
     fn deliver(&mut self, broker: i32) {
         if let Some((token, response)) = self.cluster.answer(broker) {
+            for row in &response.partitions {
+                let at = row.partition.0 as usize;
+                self.gates[at].answered(token, row.error, self.cluster.view.led(at));
+            }
             self.input(Input::Answered { token, response });
         }
         self.abandon();
@@ -166,6 +191,9 @@ impl Played {
 
     fn break_off(&mut self, broker: i32) {
         for (token, outcome) in self.cluster.break_off(broker) {
+            for gate in &mut self.gates {
+                gate.lost(token);
+            }
             self.input(Input::Lost { token, outcome });
         }
     }
