@@ -11,17 +11,20 @@ mod inflation;
 mod overdue;
 #[cfg(test)]
 mod properties;
+mod rows;
 mod waiting;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rows::Rows;
 use waiting::{Ticket, Waiting};
 
 pub use arrival::Arrival;
 pub use inflation::{Inflation, InflationCharge, InflationSeat, Turn};
 pub use overdue::OverduePlace;
+pub use rows::KeptRow;
 
 /// The right to hold bytes, shared by all who fetch. Clones share one pool.
 ///
@@ -37,6 +40,7 @@ struct Pool {
     held: AtomicUsize,
     seats: AtomicUsize,
     waiting: Waiting,
+    rows: Rows,
 }
 
 /// A place among those who share the budget; dropping it leaves more for the others.
@@ -65,6 +69,7 @@ impl Budget {
             held: AtomicUsize::new(0),
             seats: AtomicUsize::new(0),
             waiting: Waiting::default(),
+            rows: Rows::default(),
         }))
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
+use super::rows::{Frame, KeptRow, LARGE_BYTES};
 use super::{Budget, Permit};
 
 /// An answer's frame. All that is kept of it shares its permit, which is given back with the last
@@ -17,12 +18,13 @@ pub struct Arrival(Arc<Kept>);
 struct Kept {
     permit: Arc<Permit>,
     bytes: usize,
+    frame: Arc<Frame>,
 }
 
 /// Bytes that keep an arrival.
 struct Slice {
     bytes: Bytes,
-    _of: Arrival,
+    of: Arrival,
 }
 
 impl Arrival {
@@ -30,7 +32,12 @@ impl Arrival {
     pub fn new(permit: Arc<Permit>) -> Self {
         let bytes = permit.bytes();
         permit.pool.held.fetch_add(bytes, Ordering::AcqRel);
-        Self(Arc::new(Kept { permit, bytes }))
+        let frame = Frame::new(bytes);
+        Self(Arc::new(Kept {
+            permit,
+            bytes,
+            frame,
+        }))
     }
 
     /// `bytes`, a slice of the frame, charged until the last slice of it is dropped.
@@ -38,12 +45,21 @@ impl Arrival {
     /// While more than half of the budget is held, what is less than half of a large frame is
     /// copied: else those who are slow with a part would keep the rest from all others.
     pub fn keep(&self, bytes: Bytes) -> Bytes {
-        let Kept { permit, bytes: all } = &*self.0;
+        let Kept {
+            permit, bytes: all, ..
+        } = &*self.0;
         if *all > LARGE_BYTES && bytes.len() < *all / PART && permit.pool.is_tight() {
             return Budget(Arc::clone(&permit.pool)).keep_copy(&bytes);
         }
-        let _of = self.clone();
-        Bytes::from_owner(Slice { bytes, _of })
+        Bytes::from_owner(Slice::new(bytes, self.clone()))
+    }
+}
+
+impl Slice {
+    fn new(bytes: Bytes, of: Arrival) -> Self {
+        let Kept { permit, frame, .. } = &*of.0;
+        permit.pool.rows.list(&bytes, frame);
+        Self { bytes, of }
     }
 }
 
@@ -52,8 +68,19 @@ impl Budget {
     pub fn keep_copy(&self, bytes: &[u8]) -> Bytes {
         let permit = self.charge(bytes.len());
         let bytes = Bytes::copy_from_slice(bytes);
-        let _of = Arrival::new(Arc::new(permit));
-        Bytes::from_owner(Slice { bytes, _of })
+        let arrival = Arrival::new(Arc::new(permit));
+        Bytes::from_owner(Slice::new(bytes, arrival))
+    }
+
+    /// The row in which `slice` lies, if it came under this budget and is kept.
+    pub fn row_around(&self, slice: &[u8]) -> Option<KeptRow> {
+        self.0.rows.around(slice)
+    }
+}
+
+impl Drop for Slice {
+    fn drop(&mut self) {
+        self.of.0.permit.pool.rows.strike(&self.bytes);
     }
 }
 
@@ -72,8 +99,6 @@ impl AsRef<[u8]> for Slice {
     }
 }
 
-/// A frame above this is not kept for a part (runtime.md 11 B2).
-const LARGE_BYTES: usize = 64 << 10;
 /// What is below this part of it is copied when bytes are scarce.
 const PART: usize = 2;
 
@@ -103,6 +128,33 @@ mod tests {
         assert_eq!(slice[..], [7]);
         drop(slice);
         assert_eq!(budget.charged(), 0);
+    }
+
+    /// runtime.md 11 B2
+    #[test]
+    fn a_frame_is_waste_once_less_than_a_quarter_of_it_is_wanted_by_all_who_keep_it() {
+        let budget = Budget::new(1_000 * KIB);
+        let (first, rest) = rows(&budget, 40 * KIB);
+        let row = budget.row_around(&first[KIB..]).unwrap();
+        assert_eq!(Some(&row), budget.row_around(&first).as_ref());
+        let other = budget.row_around(&rest).unwrap();
+        assert_ne!(row, other);
+        row.want(30 * KIB);
+        other.want(10 * KIB);
+        assert!(!row.is_waste() && !other.is_waste());
+        other.want(10 * KIB - 1);
+        assert!(row.is_waste() && other.is_waste());
+        row.want(40 * KIB);
+        drop(rest);
+        assert!(!row.is_waste(), "a quarter");
+        row.want(40 * KIB - 1);
+        assert!(row.is_waste());
+        drop(first);
+        assert_eq!(budget.row_around(&[0; 10]), None);
+        let small = budget.keep_copy(&[0; 1_000]);
+        let row = budget.row_around(&small).unwrap();
+        row.want(1);
+        assert!(!row.is_waste(), "not worth it");
     }
 
     #[test]

@@ -10,6 +10,8 @@ use crate::ids::{Moment, TopicPartition};
 pub(super) enum Whose {
     Stint(StintId),
     Partition(TopicPartition),
+    /// All queues', which are looked through for what keeps much in memory.
+    Queues,
 }
 
 /// Deadlines in order of time.
@@ -29,6 +31,11 @@ impl Agenda {
             self.by_owner.insert(whose.clone(), due);
             self.by_time.insert((due, whose));
         }
+    }
+
+    /// Whether `whose` deadline is still to come.
+    pub(super) fn has(&self, whose: &Whose) -> bool {
+        self.by_owner.contains_key(whose)
     }
 
     /// The earliest deadline.

@@ -211,6 +211,7 @@ impl Host {
                 since,
             }));
         }
+        self.look_through_queues(since);
         self.line_up(partition);
         self.tell_fullness(partition);
     }

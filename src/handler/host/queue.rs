@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, KeptRow};
 use crate::handler::message::Origin;
 use crate::handler::stint::{Place, advance};
 use crate::ids::{LeaderEpoch, Moment, Offset};
@@ -23,6 +23,15 @@ pub(super) struct Queue {
     position: Option<Offset>,
     waiting_records: usize,
     waiting_bytes: usize,
+}
+
+/// What is left of a batch that lies in a row.
+#[derive(Debug)]
+pub(super) struct Part {
+    at: usize,
+    cursor: RecordCursor,
+    bytes: usize,
+    row: KeptRow,
 }
 
 /// Offsets that became finished.
@@ -116,25 +125,40 @@ impl Queue {
         if is_little_of_its_own(&front.view, start) {
             self.copy(0, start, budget);
         }
-        self.leave_frames(budget);
-    }
-
-    /// Batches that came as they are share their frame, of whatever size, with others.
-    fn leave_frames(&mut self, budget: &Budget) {
-        let start = self.cursor.unwrap_or(RecordCursor::START);
-        let cursors = std::iter::once(start).chain(std::iter::repeat(RecordCursor::START));
-        let slices: Vec<_> = (0..)
-            .zip(cursors)
-            .zip(&self.origins)
-            .filter(|(_, origin)| origin.view.raw().is_some())
-            .map(|((at, cursor), origin)| (at, cursor, origin.view.bytes_from(cursor)))
-            .collect();
-        let left: usize = slices.iter().map(|(_, _, bytes)| bytes).sum();
-        if left <= LITTLE_OF_FRAMES {
-            for (at, cursor, _) in slices {
-                self.copy(at, cursor, budget);
+        for part in self.tell_wanted(budget) {
+            if part.row.is_waste() {
+                self.copy(part.at, part.cursor, budget);
             }
         }
+    }
+
+    /// Tells `budget` how much of the rows that it keeps is wanted still; several partitions may
+    /// keep one frame. Returns the parts of them.
+    pub(super) fn tell_wanted(&self, budget: &Budget) -> Vec<Part> {
+        if self.lent > 0 {
+            return Vec::new();
+        }
+        let start = self.cursor.unwrap_or(RecordCursor::START);
+        let cursors = std::iter::once(start).chain(std::iter::repeat(RecordCursor::START));
+        let parts: Vec<_> = (0..)
+            .zip(cursors)
+            .zip(&self.origins)
+            .filter_map(|((at, cursor), origin)| {
+                Some(Part {
+                    at,
+                    cursor,
+                    bytes: origin.view.bytes_from(cursor),
+                    row: budget.row_around(origin.view.raw()?)?,
+                })
+            })
+            .collect();
+        for of_one_row in parts.chunk_by(|one, next| one.row == next.row) {
+            if let Some(part) = of_one_row.first() {
+                part.row
+                    .want(of_one_row.iter().map(|part| part.bytes).sum());
+            }
+        }
+        parts
     }
 
     /// Puts a copy in place of what lies behind `cursor` in a batch that nobody has.
@@ -243,8 +267,5 @@ const LARGE_BYTES: usize = 64 << 10;
 /// Little is below this part of the records, and of the bytes.
 const LITTLE: u32 = 16;
 const LITTLE_BYTES: usize = 16;
-/// What is little of a frame as large as usual (`fetch.max.bytes`): how large it is the queue does
-/// not know.
-const LITTLE_OF_FRAMES: usize = (16 << 20) / LITTLE_BYTES;
 /// How long it may be kept all the same.
-const LONG: Duration = Duration::from_secs(5);
+pub(super) const LONG: Duration = Duration::from_secs(5);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::handler::Pool;
 use crate::handler::host::agenda::Whose;
 use crate::handler::host::hand::{Fate, Hand, Phase as HandPhase, Step};
+use crate::handler::host::queue::LONG;
 use crate::handler::host::slot::{Consequence, Phase, Slot, Tries};
 use crate::handler::host::{Event, Host, Output, Settings, StintId, StopReason};
 use crate::handler::stint::{Cause, Failure, Place, StintEnd, Verdict};
@@ -182,7 +183,28 @@ impl Host {
             match whose {
                 Whose::Stint(stint) => self.stint_due(stint, now),
                 Whose::Partition(partition) => self.partition_due(&partition, now),
+                Whose::Queues => self.shed_all(now),
             }
+        }
+    }
+
+    /// Frees what waits, behind a gate or for whatever else, from frames that others are done with.
+    fn shed_all(&mut self, now: Moment) {
+        for slot in self.slots.values() {
+            slot.queue.tell_wanted(&self.budget);
+        }
+        for slot in self.slots.values_mut() {
+            slot.queue.shed(now, &self.budget);
+        }
+        if self.slots.values().any(|slot| !slot.queue.is_empty()) {
+            self.look_through_queues(now);
+        }
+    }
+
+    /// Has all queues looked through when what is in them has waited for long.
+    pub(super) fn look_through_queues(&mut self, now: Moment) {
+        if !self.agenda.has(&Whose::Queues) {
+            self.agenda.set(Whose::Queues, Some(now + LONG));
         }
     }
 

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use nearside::budget::{Budget, Inflation};
-use nearside::handler::{Context, Message, Outcome, Raw, Subscription, handler_fn};
+use nearside::budget::{Arrival, Budget, Inflation};
+use nearside::handler::{Context, Gate, Input, Message, Outcome, Raw, Subscription, handler_fn};
 use nearside::ids::Offset;
 use nearside::records::{BatchSet, BatchView, BatchWriter, Compression, NewRecord, ReadSettings};
 
@@ -160,24 +160,128 @@ fn what_lies_behind_an_inflated_batch_does_not_keep_its_buffer() {
     assert_eq!(rig.report(0).watermark(), 2 * RECORDS);
 }
 
-/// What came as it is keeps its whole frame, which may be far larger.
+/// What came as it is keeps its whole frame, which others may be done with.
 #[test]
-fn all_that_waits_for_long_in_frames_is_copied_if_together_it_is_little() {
-    let (alive, seen) = (Arc::default(), log());
+fn all_that_waits_for_long_in_a_frame_is_copied_if_together_it_is_little() {
+    let seen = log();
     let mut rig = Rig::new();
     rig.assign(0, &failing(3, 1, seconds(9), &seen));
-    let plain = |base| large(base, Compression::None, &alive);
-    rig.deliver(0, vec![plain(0), plain(RECORDS)]);
-    assert_eq!(alive.load(Ordering::SeqCst), 0, "no frame is kept");
+    let (frame, mut rows) = fetched(&rig.budget, 12, 2);
+    rig.deliver(0, rows.remove(0));
+    assert_eq!(rig.budget.charged(), frame, "others are at their rows");
+    drop(rows);
+    rig.pass(seconds(5));
     let queued = queued_bytes(&rig);
     assert!((197 * VALUE..210 * VALUE).contains(&queued), "{queued}");
     assert_eq!(rig.budget.charged(), queued);
-    rig.pass(seconds(9));
+    rig.pass(seconds(4));
     assert_eq!(read(&seen), (0..2 * RECORDS).collect::<Vec<_>>());
     assert_eq!(rig.report(0).watermark(), 2 * RECORDS);
     assert_eq!((queued_bytes(&rig), rig.budget.charged()), (0, 0));
+}
 
-    rig.assign(1, &failing(3, 1, seconds(9), &log()));
-    rig.deliver(1, (0..12).map(|batch| plain(batch * RECORDS)).collect());
-    assert_eq!(alive.load(Ordering::SeqCst), 12, "more than 1 MiB");
+#[test]
+fn what_waits_for_a_retry_alone_in_its_frame_is_copied_at_once() {
+    let seen = log();
+    let mut rig = Rig::new();
+    rig.assign(0, &failing(97, 1, seconds(9), &seen));
+    let (_, mut rows) = fetched(&rig.budget, 1, 1);
+    rig.deliver(0, rows.remove(0));
+    let queued = queued_bytes(&rig);
+    assert!((3 * VALUE..4 * VALUE).contains(&queued), "{queued}");
+    assert_eq!(rig.budget.charged(), queued);
+    rig.pass(seconds(9));
+    assert_eq!(read(&seen), (0..RECORDS).collect::<Vec<_>>());
+    assert_eq!((queued_bytes(&rig), rig.budget.charged()), (0, 0));
+}
+
+/// A pause, a coordinator that is away.
+#[test]
+fn what_waits_behind_a_gate_does_not_keep_a_frame_that_others_are_done_with() {
+    let seen = log();
+    let mut rig = Rig::new();
+    rig.assign(0, &failing(-1, 0, seconds(1), &seen));
+    gate(&mut rig, true);
+    let (frame, mut rows) = fetched(&rig.budget, 12, 1);
+    rig.deliver(0, rows.remove(0));
+    drop(rows);
+    rig.pass(seconds(4));
+    assert_eq!(rig.budget.charged(), frame, "it may be over soon");
+    rig.pass(seconds(1));
+    assert_eq!(rig.budget.charged(), queued_bytes(&rig));
+    assert!(rig.budget.charged() < frame / 10);
+    rig.pass(seconds(60));
+    assert_eq!(rig.budget.charged(), queued_bytes(&rig), "copied once");
+    gate(&mut rig, false);
+    assert_eq!(read(&seen), (0..RECORDS).collect::<Vec<_>>());
+    assert_eq!((queued_bytes(&rig), rig.budget.charged()), (0, 0));
+}
+
+/// Each has the last batch of a row of ten.
+#[test]
+fn partitions_that_wait_for_a_little_each_free_the_frame_they_share() {
+    let mut rig = Rig::new();
+    let (frame, rows) = fetched(&rig.budget, 2, 10);
+    for (partition, mut row) in (0..).zip(rows) {
+        rig.assign(partition, &failing(-1, 0, seconds(1), &log()));
+        gate_of(&mut rig, partition, true);
+        rig.deliver(partition, vec![row.pop().unwrap()]);
+    }
+    assert_eq!(rig.budget.charged(), frame);
+    rig.pass(seconds(5));
+    let charged = rig.budget.charged();
+    assert!((190 * VALUE..300 * VALUE).contains(&charged), "{charged}");
+}
+
+#[test]
+fn a_frame_of_which_a_third_waits_or_that_is_in_hand_is_not_copied() {
+    let mut rig = Rig::new();
+    rig.assign(0, &failing(-1, 0, seconds(1), &log()));
+    gate(&mut rig, true);
+    let (frame, mut rows) = fetched(&rig.budget, 3, 1);
+    rig.deliver(0, rows.remove(0));
+    drop(rows);
+    rig.pass(seconds(60));
+    assert_eq!(rig.budget.charged(), frame, "a third waits");
+    gate(&mut rig, false);
+    assert_eq!(rig.budget.charged(), 0);
+
+    let stuck = handler_fn(|_: Message<Raw>, _: Context| std::future::pending());
+    rig.assign(1, &Subscription::topics(["orders"]).handler(stuck));
+    let (frame, mut rows) = fetched(&rig.budget, 1, 12);
+    rig.deliver(1, rows.remove(0).split_off(10));
+    rig.pass(seconds(60));
+    assert_eq!(rig.budget.charged(), frame, "copies would free nothing");
+}
+
+/// Bytes of a frame, and its rows of so many batches each.
+fn fetched(budget: &Budget, rows: usize, batches: i64) -> (usize, Vec<Vec<BatchView>>) {
+    let alive = Arc::default();
+    let row: Vec<u8> = (0..batches)
+        .flat_map(|batch| {
+            let view = large(batch * RECORDS, Compression::None, &alive);
+            view.raw().unwrap().to_vec()
+        })
+        .collect();
+    let frame = Bytes::from(row.repeat(rows));
+    let arrival = Arrival::new(Arc::new(budget.charge(frame.len())));
+    let rows = (0..rows).map(|at| {
+        let row = arrival.keep(frame.slice(at * row.len()..(at + 1) * row.len()));
+        let set = BatchSet::new(row, Offset(0), ReadSettings::default());
+        set.map(Result::unwrap).collect()
+    });
+    (frame.len(), rows.collect())
+}
+
+fn gate(rig: &mut Rig, shut: bool) {
+    gate_of(rig, 0, shut);
+}
+
+fn gate_of(rig: &mut Rig, index: i32, shut: bool) {
+    let (partition, gate) = (partition(index), Gate::User);
+    rig.input(Input::Gate {
+        partition,
+        gate,
+        shut,
+    });
 }
