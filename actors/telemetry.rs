@@ -143,6 +143,7 @@ impl Telemetry {
         let (fetching, inflating) = self.budgets();
         budget_gauge("charged", fetching.charged);
         budget_gauge("inflated", inflating.charged);
+        budget_gauge("inflated_beyond", inflating.overdrawn);
     }
 
     /// Batches were inflated, unless it is nothing.
@@ -160,11 +161,18 @@ impl Telemetry {
         let Some((budget, inflation)) = self.budgets.get() else {
             return Default::default();
         };
-        let report = |limit, charged| BudgetReport { limit, charged };
-        (
-            report(budget.limit(), budget.charged()),
-            report(inflation.limit(), inflation.charged()),
-        )
+        let (limit, charged) = (budget.limit(), budget.charged());
+        let fetching = BudgetReport {
+            limit,
+            charged,
+            overdrawn: charged.saturating_sub(limit),
+        };
+        let inflating = BudgetReport {
+            limit: inflation.limit(),
+            charged: inflation.charged(),
+            overdrawn: inflation.beyond(),
+        };
+        (fetching, inflating)
     }
 
     /// A partition is no longer assigned.

@@ -27,6 +27,8 @@ pub(super) struct Share {
     fetching: Budget,
     /// Whether a batch is open beyond the share: one may be at a time.
     overdrawn: AtomicBool,
+    /// Bytes held beyond the share.
+    beyond: AtomicUsize,
     pub(super) overdue: Overdue,
     waiting: Waiting,
 }
@@ -76,6 +78,7 @@ impl Inflation {
             charged: AtomicUsize::new(0),
             fetching,
             overdrawn: AtomicBool::new(false),
+            beyond: AtomicUsize::new(0),
             overdue: Overdue::default(),
             waiting: Waiting::default(),
         }))
@@ -94,6 +97,11 @@ impl Inflation {
     /// Bytes of the share that are held; those beyond it are the fetching budget's.
     pub fn charged(&self) -> usize {
         self.0.charged.load(Ordering::Acquire)
+    }
+
+    /// Bytes that are held beyond the share.
+    pub fn beyond(&self) -> usize {
+        self.0.beyond.load(Ordering::Acquire)
     }
 
     /// A place for one partition.
@@ -190,6 +198,9 @@ impl InflationCharge {
             None if granted => self.beyond = Some(share.fetching.charge(bytes)),
             Some(_) | None => {}
         }
+        if granted {
+            share.beyond.fetch_add(bytes, Ordering::AcqRel);
+        }
         granted
     }
 
@@ -197,6 +208,8 @@ impl InflationCharge {
     fn repay(&self, bytes: usize) {
         if let Some(permit) = &self.beyond {
             permit.settle(permit.bytes() - bytes);
+            let beyond = &self.seat.share.beyond;
+            beyond.fetch_sub(bytes, Ordering::AcqRel);
         }
         if let Right::Overdue = self.right {
             self.seat.share.overdue.give_back(bytes);

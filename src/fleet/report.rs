@@ -36,6 +36,8 @@ pub struct BudgetReport {
     /// Bytes held. Fetched ones may be above the limit: by one answer, and by what was inflated
     /// beyond the share for that.
     pub charged: usize,
+    /// Bytes held beyond the limit. Inflated ones are charged to fetching.
+    pub overdrawn: usize,
 }
 
 /// Something about the set-up that an operator would want to know (routing.md 18).

@@ -12,9 +12,7 @@ use nearside::prelude::*;
 use nearside::records::{BatchWriter, Compression, HEADER_BYTES, NewRecord};
 use tokio::sync::Semaphore;
 
-// What is inflated elsewhere takes real time, as hashing does.
-use crate::stage::until_hashed as until;
-use crate::stage::{Builder, Seen, Stage, forged, run, start};
+use crate::stage::{Builder, Seen, Stage, forged, run, start, until_hashed};
 
 /// What a batch comes to, nearly.
 const BATCH: usize = 100_000;
@@ -69,10 +67,21 @@ fn inflated(fleet: &FleetHandle) -> usize {
     usize::try_from(fleet.report().totals.inflated_bytes).expect("small")
 }
 
-/// What is held within the share and beyond it, and all that is fetched or asked for.
-fn held(fleet: &FleetHandle) -> usize {
+/// Waits a minute of the fleet's time at most. What is inflated elsewhere takes real time, as
+/// hashing does.
+async fn until(what: &str, condition: impl FnMut() -> bool) {
+    let waited = tokio::time::timeout(MINUTE, until_hashed(what, condition)).await;
+    assert!(waited.is_ok(), "not within a minute: {what}");
+}
+
+/// The share holds, and beyond it there is one batch at most, of `batch` bytes.
+fn one_is_beyond(fleet: &FleetHandle, batch: usize) {
     let report = fleet.report();
-    report.inflation.charged + report.budget.charged
+    let share = report.inflation;
+    assert!(share.charged <= share.limit, "{report:?}");
+    assert!(share.overdrawn <= batch, "{report:?}");
+    let fetched = report.budget.charged - share.overdrawn;
+    assert!(fetched <= report.budget.limit, "{report:?}");
 }
 
 fn nothing_is_held(fleet: &FleetHandle) -> bool {
@@ -92,11 +101,10 @@ fn with_the_share_used_up_and_handlers_that_stand_still_one_batch_opens_and_all_
             let fleet = start(small(builder)).await;
             let limit = fleet.report().inflation.limit;
             assert_eq!(limit, BUDGET / 4);
-            let most = limit + BATCH + fleet.report().budget.limit;
             until("the share is used up", || inflated(&fleet) > limit - BATCH).await;
             let since = tokio::time::Instant::now();
             until("one batch more is open", || {
-                assert!(held(&fleet) <= most, "{:?}", fleet.report());
+                one_is_beyond(&fleet, BATCH);
                 inflated(&fleet) > limit
             })
             .await;
@@ -104,11 +112,18 @@ fn with_the_share_used_up_and_handlers_that_stand_still_one_batch_opens_and_all_
             assert!(since.elapsed() < Duration::from_millis(500));
             tokio::time::sleep(Duration::from_millis(300)).await;
             assert!(inflated(&fleet) < limit + BATCH, "one at a time");
+            let share = fleet.report().inflation;
+            let charged = share.charged + share.overdrawn;
+            assert!(charged >= inflated(&fleet), "what is open is charged");
             assert_eq!(seen.len(), 0);
 
             gate.add_permits(1_000_000);
             let all = usize::try_from(i64::from(PARTITIONS) * BATCHES).expect("small");
-            until("all is handled", || seen.len() == all).await;
+            until("all is handled", || {
+                one_is_beyond(&fleet, BATCH);
+                seen.len() == all
+            })
+            .await;
             until("all is inflated once", || {
                 inflated(&fleet) > all * (BATCH - 1_000)
             })
@@ -157,6 +172,64 @@ fn partitions_whose_handlers_are_stuck_on_the_whole_share_do_not_stop_the_others
     });
 }
 
+/// A batch of one record that takes nearly the whole share, and too much of the wire to be inflated
+/// on the way.
+fn heavy() -> Bytes {
+    let mut value = vec![0; 4 * BATCH - 2_000];
+    let mut noise = 1_u32;
+    for byte in &mut value[..BATCH] {
+        noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        *byte = noise.to_be_bytes()[0];
+    }
+    let mut writer = BatchWriter::new(Compression::Lz4);
+    let record = NewRecord {
+        value: Some(&value),
+        ..NewRecord::default()
+    };
+    writer.push(&record).expect("fits");
+    writer.seal().expect("not empty")
+}
+
+/// Ten stuck partitions hold the share, the one batch beyond it, and more than half of what those
+/// who are overdue may hold.
+#[test]
+fn a_large_batch_behind_stuck_handlers_waits_for_them_while_others_go_on() {
+    run(async {
+        const STUCK: i32 = 10;
+        let stage = Stage::new();
+        filled(&stage, "stuck", STUCK, Compression::Gzip);
+        stage.topic("orders", 2);
+        let (seen, gate) = (Seen::default(), Arc::new(Semaphore::new(0)));
+        let builder = stage
+            .fleet("g", "b", gated(&Seen::default(), &gate, "stuck"))
+            .subscribe(seen.noting("orders"));
+        let fleet = start(small(builder)).await;
+        let stuck_on = usize::try_from(STUCK).expect("small") * (BATCH - 1_000);
+        until("all are stuck", || inflated(&fleet) >= stuck_on).await;
+
+        let [large, plain] = [0, 1].map(|index| TopicPartition::new("orders", index));
+        let batch = heavy();
+        assert!(batch.len() > 64 << 10, "{}", batch.len());
+        stage.append("orders", 0, batch);
+        for round in 1..=3 {
+            stage.produce("orders", 1, 5);
+            until("the others are read on", || {
+                seen.offsets(&plain).len() == 5 * round
+            })
+            .await;
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
+        assert!(seen.offsets(&large).is_empty(), "there is no room for it");
+        gate.add_permits(1_000_000);
+        until("it is opened and handled", || seen.offsets(&large) == [0]).await;
+        fleet.stop(Duration::from_secs(20)).await;
+        assert!(nothing_is_held(&fleet));
+        assert_eq!(stage.committed("g", &large), Some(Offset(1)));
+    });
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
 /// A batch of five records, by its header, whose body is a bomb.
 fn bomb(codec: i16, body: &[u8]) -> Bytes {
     let records: Vec<_> = (0..5).map(|n| Record::of(n.to_string())).collect();
@@ -204,11 +277,11 @@ fn a_bomb_of_any_codec_stops_its_own_partition_at_the_cap_and_no_other() {
         let seen = Seen::default();
         let builder = stage.fleet("g", "b", seen.noting("orders"));
         let fleet = start(builder.property("memory.budget.bytes", "16777216")).await;
-        let (share, cap) = (4 << 20, 4 << 20);
-        let most = share + cap + fleet.report().budget.limit;
+        let cap = 4 << 20;
+        assert_eq!(fleet.report().inflation.limit, 4 << 20);
         let failed = |fleet: &FleetHandle| {
+            one_is_beyond(fleet, cap);
             let report = fleet.report();
-            assert!(held(fleet) <= most, "{report:?}");
             let partitions = report.partitions.iter();
             partitions.filter(|it| it.state == "failed").count()
         };
