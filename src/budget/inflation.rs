@@ -5,6 +5,8 @@
 //! it stays compressed and waits.
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;
 
 use std::fmt;
@@ -280,15 +282,13 @@ impl Share {
             .limit
             .saturating_sub(self.charged.load(Ordering::SeqCst));
         let mut one_more = !self.overdrawn.load(Ordering::SeqCst);
-        // What is larger than the share tries once all of it is free.
-        self.waiting
-            .wake(|want| match free.checked_sub(want.min(self.limit)) {
-                Some(rest) => {
-                    free = rest;
-                    true
-                }
-                None => std::mem::take(&mut one_more),
-            });
+        self.waiting.wake(|want| match free.checked_sub(want) {
+            Some(rest) => {
+                free = rest;
+                true
+            }
+            None => std::mem::take(&mut one_more),
+        });
         self.overdue.wake(self.fetching.limit());
     }
 }

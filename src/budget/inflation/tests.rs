@@ -108,6 +108,20 @@ fn who_waits_is_woken_in_turn_when_there_is_room_and_nobody_overtakes() {
     assert!(seat.charge().grow(100), "nobody waits any more");
 }
 
+/// It would be inflated in vain, again and again.
+#[test]
+fn what_is_larger_than_the_share_is_not_woken_while_another_is_beyond_it() {
+    let (inflation, _, [all, beyond]) = used_up();
+    let seat = inflation.seat();
+    let (large, turn) = waits(&seat, 110);
+    drop(all);
+    assert_eq!(calls([&large]), [0], "all of the share is free");
+    drop(beyond);
+    assert_eq!(calls([&large]), [1]);
+    turn.take();
+    assert!(seat.charge_next().in_turn().grow(110));
+}
+
 #[test]
 fn the_end_of_the_one_beyond_wakes_one_other() {
     let (inflation, _, [all, beyond]) = used_up();
