@@ -93,6 +93,10 @@ impl Leaders for View {
         None
     }
 
+    fn is_absent(&self, _topic: &TopicName) -> bool {
+        false
+    }
+
     fn topic_id(&self, _topic: &TopicName) -> Option<TopicId> {
         None
     }
