@@ -161,18 +161,10 @@ impl Telemetry {
         let Some((budget, inflation)) = self.budgets.get() else {
             return Default::default();
         };
-        let (limit, charged) = (budget.limit(), budget.charged());
-        let fetching = BudgetReport {
-            limit,
-            charged,
-            overdrawn: charged.saturating_sub(limit),
-        };
-        let inflating = BudgetReport {
-            limit: inflation.limit(),
-            charged: inflation.charged(),
-            overdrawn: inflation.beyond(),
-        };
-        (fetching, inflating)
+        (
+            BudgetReport::fetching(budget),
+            BudgetReport::inflating(inflation),
+        )
     }
 
     /// A partition is no longer assigned.

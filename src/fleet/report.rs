@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::budget::{Budget, Inflation};
 use crate::ids::{BrokerId, Generation, MemberId, Offset, TopicPartition};
 use crate::routing::Lane;
 
@@ -38,6 +39,25 @@ pub struct BudgetReport {
     pub charged: usize,
     /// Bytes held beyond the limit. Inflated ones are charged to fetching.
     pub overdrawn: usize,
+}
+
+impl BudgetReport {
+    pub(crate) fn fetching(budget: &Budget) -> Self {
+        let (limit, charged) = (budget.limit(), budget.charged());
+        Self {
+            limit,
+            charged,
+            overdrawn: charged.saturating_sub(limit),
+        }
+    }
+
+    pub(crate) fn inflating(inflation: &Inflation) -> Self {
+        Self {
+            limit: inflation.limit(),
+            charged: inflation.charged(),
+            overdrawn: inflation.beyond(),
+        }
+    }
 }
 
 /// Something about the set-up that an operator would want to know (routing.md 18).
