@@ -232,16 +232,6 @@ impl Telemetry {
         self.note_fault("tls_reload", String::new(), refused);
     }
 
-    /// Dead letters of a topic cannot be written, for this reason, or are again.
-    pub(crate) fn note_dead_letters(&self, topic: &TopicName, error: Option<String>) {
-        match &error {
-            Some(error) => tracing::error!(%topic, error, "dead letters cannot be written"),
-            None => tracing::info!(%topic, "dead letters are written again"),
-        }
-        let detail = error.map(|error| format!("topic `{topic}`: {error}"));
-        self.note_fault("dead_letter_down", topic.to_string(), detail);
-    }
-
     /// Raises a diagnostic about one thing, or clears it.
     pub(crate) fn note_fault(&self, name: &'static str, about: String, detail: Option<String>) {
         let report = detail

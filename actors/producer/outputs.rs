@@ -124,11 +124,22 @@ impl ProducerActor {
                 });
             }
             Notice::Down { topic, error } => {
-                self.telemetry.note_dead_letters(&topic, Some(error));
+                self.note_topic(&topic, Some(error));
             }
             Notice::Unusable { topic, code } => self.refuse_to_start(&topic, code),
-            Notice::Up { topic } => self.telemetry.note_dead_letters(&topic, None),
+            Notice::Up { topic } => self.note_topic(&topic, None),
         }
+    }
+
+    /// Dead letters of a topic cannot be written, for this reason, or are again.
+    fn note_topic(&self, topic: &TopicName, error: Option<String>) {
+        match &error {
+            Some(error) => tracing::error!(%topic, error, "dead letters cannot be written"),
+            None => tracing::info!(%topic, "dead letters are written again"),
+        }
+        let detail = error.map(|error| format!("topic `{topic}`: {error}"));
+        self.telemetry
+            .note_fault("dead_letter_down", topic.to_string(), detail);
     }
 
     fn refuse_to_start(&self, topic: &TopicName, code: ErrorCode) {
