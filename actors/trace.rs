@@ -7,10 +7,12 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, SyncSender, TryRecvError, channel, sync_channel,
+};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::ids::{Draw, Moment, TopicPartition};
 use crate::routing::trace::{FactsSeen, Header, Line, Taken};
@@ -20,10 +22,18 @@ use crate::routing::{Brokers, Input, Output, Route};
 #[derive(Debug)]
 pub(crate) struct RouteTrace {
     queue: SyncSender<Note>,
-    dropped: Arc<AtomicU64>,
+    count: Arc<Counts>,
     threads: AtomicU32,
     machines: AtomicU64,
-    writer: Mutex<Option<JoinHandle<()>>>,
+    /// Hangs up when the writer has ended.
+    writer: Mutex<Option<Receiver<()>>>,
+}
+
+/// What the writer is told besides the queue, which may be full.
+#[derive(Default, Debug)]
+struct Counts {
+    dropped: AtomicU64,
+    closing: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -36,28 +46,52 @@ impl RouteTrace {
     /// Creates the file, or replaces it, and begins to write.
     ///
     /// # Errors
-    /// If the file cannot be created.
+    /// If the file cannot be created, or not within 5 s.
     pub(crate) fn create(path: &Path, header: Header) -> io::Result<Arc<Self>> {
-        let mut file = BufWriter::new(File::create(path)?);
-        write(&mut file, &Line::Header(Box::new(header)))?;
-        file.flush()?;
-        Self::begin(file, QUEUE_MAX)
+        let path = path.to_owned();
+        let open = move || {
+            let mut file = File::create(path)?;
+            write(&mut file, &Line::Header(Box::new(header)))?;
+            Ok(file)
+        };
+        Self::begin(open, QUEUE_MAX, PATIENCE)
     }
 
-    fn begin(file: impl Write + Send + 'static, queue_max: usize) -> io::Result<Arc<Self>> {
+    /// Only the writer's thread touches the file: it may be one that takes nothing for long.
+    fn begin<W: Write>(
+        open: impl FnOnce() -> io::Result<W> + Send + 'static,
+        queue_max: usize,
+        patience: Duration,
+    ) -> io::Result<Arc<Self>> {
         let (queue, notes) = sync_channel(queue_max);
-        let dropped = Arc::new(AtomicU64::new(0));
-        let counter = Arc::clone(&dropped);
-        let writer = std::thread::Builder::new()
+        let (opened, open_file) = channel();
+        let (living, writer) = channel();
+        let count = Arc::<Counts>::default();
+        let counter = Arc::clone(&count);
+        std::thread::Builder::new()
             .name("nearside-trace".into())
             .spawn(move || {
-                if let Err(error) = write_all(file, &notes, &counter) {
+                let _until_the_end = living;
+                let (file, result) = match open() {
+                    Ok(file) => (Some(file), Ok(())),
+                    Err(error) => (None, Err(error)),
+                };
+                // Who waits no longer has no use for the file.
+                let wanted = opened.send(result).is_ok();
+                if let Some(file) = file.filter(|_| wanted)
+                    && let Err(error) = write_all(file, &notes, &counter)
+                {
                     tracing::error!(%error, "the route trace ends here");
                 }
             })?;
+        let late = || io::Error::from(io::ErrorKind::TimedOut);
+        open_file
+            .recv_timeout(patience)
+            .map_err(|_| late())
+            .flatten()?;
         Ok(Arc::new(Self {
             queue,
-            dropped,
+            count,
             threads: AtomicU32::new(0),
             machines: AtomicU64::new(0),
             writer: Mutex::new(Some(writer)),
@@ -73,18 +107,24 @@ impl RouteTrace {
         }
     }
 
-    /// Ends the file in order. Waits for the writer; what comes later is not recorded.
+    /// Ends the file in order; what comes later is not recorded. Waits for the writer, but 5 s at
+    /// most: a stop does not fail for a file that takes nothing.
     pub(crate) fn close(&self) {
+        self.close_within(PATIENCE);
+    }
+
+    fn close_within(&self, patience: Duration) {
         let writer = self
             .writer
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         if let Some(writer) = writer {
-            // A writer that failed has hung up already.
-            self.queue.send(Note::Close).ok();
-            if writer.join().is_err() {
-                tracing::error!("the writer of the route trace died");
+            self.count.closing.store(true, Ordering::SeqCst);
+            // A writer that failed has hung up already; one whose queue is full looks at the flag.
+            self.queue.try_send(Note::Close).ok();
+            if writer.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+                tracing::error!("the file of the route trace takes nothing: it has no end");
             }
         }
     }
@@ -93,7 +133,7 @@ impl RouteTrace {
     fn offer(&self, taken: Taken) -> bool {
         let taken = self.queue.try_send(Note::Step(Box::new(taken))).is_ok();
         if !taken {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.count.dropped.fetch_add(1, Ordering::Relaxed);
         }
         taken
     }
@@ -176,17 +216,17 @@ pub(crate) fn note(taken: &mut Option<Taken>, output: &Output) {
 }
 
 /// Writes until it is told to close, or nobody is left to tell anything.
-fn write_all(file: impl Write, notes: &Receiver<Note>, dropped: &AtomicU64) -> io::Result<()> {
+fn write_all(file: impl Write, notes: &Receiver<Note>, count: &Counts) -> io::Result<()> {
     let mut file = BufWriter::new(file);
     let (mut steps, mut lost) = (0, 0);
-    while let Some(taken) = next(&mut file, notes)? {
-        lost += write_dropped(&mut file, dropped)?;
+    while let Some(taken) = next(&mut file, notes, &count.closing)? {
+        lost += write_dropped(&mut file, &count.dropped)?;
         for line in taken.lines() {
             write(&mut file, &line)?;
         }
         steps += 1;
     }
-    lost += write_dropped(&mut file, dropped)?;
+    lost += write_dropped(&mut file, &count.dropped)?;
     write(
         &mut file,
         &Line::End {
@@ -198,10 +238,15 @@ fn write_all(file: impl Write, notes: &Receiver<Note>, dropped: &AtomicU64) -> i
 }
 
 /// The next step; flushes the file before it waits, so that a quiet trace can be read.
-fn next(file: &mut impl Write, notes: &Receiver<Note>) -> io::Result<Option<Box<Taken>>> {
+fn next(
+    file: &mut impl Write,
+    notes: &Receiver<Note>,
+    closing: &AtomicBool,
+) -> io::Result<Option<Box<Taken>>> {
     let note = match notes.try_recv() {
         Ok(note) => note,
         Err(TryRecvError::Disconnected) => Note::Close,
+        Err(TryRecvError::Empty) if closing.load(Ordering::SeqCst) => Note::Close,
         Err(TryRecvError::Empty) => {
             file.flush()?;
             notes.recv().unwrap_or(Note::Close)
@@ -230,6 +275,8 @@ fn write(file: &mut impl Write, line: &Line) -> io::Result<()> {
 
 /// Steps that may wait for the writer: some ten megabytes.
 const QUEUE_MAX: usize = 8_192;
+/// How long anybody waits for the file.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
@@ -282,7 +329,7 @@ mod tests {
     fn a_slow_disk_costs_steps_and_the_file_says_how_many() {
         let (go, go_on) = channel();
         let (written, seen) = channel();
-        let trace = RouteTrace::begin(Stuck { go_on, written }, 4).unwrap();
+        let trace = RouteTrace::begin(|| Ok(Stuck { go_on, written }), 4, PATIENCE).unwrap();
         // Far more than the queue and the writer's buffer hold; none of it waits for the disk.
         steps(&trace, 2_000);
         drop(go);
@@ -307,11 +354,30 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_takes_nothing_holds_up_neither_a_start_nor_a_stop() {
+        let moment = Duration::from_millis(10);
+        let (_never, opened) = channel::<()>();
+        let open = move || {
+            opened.recv().ok();
+            Ok(Vec::new())
+        };
+        let late = RouteTrace::begin(open, 4, moment).unwrap_err();
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+
+        let (_never, go_on) = channel();
+        let (written, seen) = channel();
+        let trace = RouteTrace::begin(|| Ok(Stuck { go_on, written }), 4, PATIENCE).unwrap();
+        steps(&trace, 2_000);
+        trace.close_within(moment);
+        assert!(seen.try_recv().is_err(), "it is stuck still");
+    }
+
+    #[test]
     fn what_comes_after_the_end_is_not_written_and_holds_nobody_up() {
         let (go, go_on) = channel();
         let (written, seen) = channel();
         drop(go);
-        let trace = RouteTrace::begin(Stuck { go_on, written }, 4).unwrap();
+        let trace = RouteTrace::begin(|| Ok(Stuck { go_on, written }), 4, PATIENCE).unwrap();
         trace.close();
         steps(&trace, 10);
         trace.close();

@@ -167,6 +167,22 @@ impl fmt::Debug for TopicId {
     }
 }
 
+impl TopicName {
+    /// Whether a broker lets a topic have this name: 1 to 249 letters, digits, dots, underscores
+    /// and hyphens, and neither `.` nor `..`.
+    pub fn is_legal(&self) -> bool {
+        let name = self.as_str();
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        !name.is_empty()
+            && name.len() <= TOPIC_BYTES_MAX
+            && name.chars().all(legal)
+            && !matches!(name, "." | "..")
+    }
+}
+
+/// Longest topic name a broker takes.
+const TOPIC_BYTES_MAX: usize = 249;
+
 /// One partition of one topic; prints as `topic-3`. Cloning copies a pointer.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TopicPartition {

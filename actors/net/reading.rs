@@ -74,6 +74,9 @@ impl<T: Clone + Send + 'static> Reader<T> {
             progress: Mutex::new(Progress::Underway),
             ended: Condvar::new(),
         });
+        *current = Some(Arc::clone(&slot));
+        // A thread that is not to be had ends the read here.
+        drop(current);
         let ending = Ending {
             reader: self.clone(),
             slot: Arc::clone(&slot),
@@ -87,7 +90,7 @@ impl<T: Clone + Send + 'static> Reader<T> {
             .name("nearside-read".to_owned())
             .spawn(reading)
             .ok()?;
-        Some(Arc::clone(current.insert(slot)))
+        Some(slot)
     }
 }
 

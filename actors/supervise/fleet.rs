@@ -108,6 +108,7 @@ impl FleetSupervisor {
 
     /// Begins the stop, or brings its deadline forward (runtime.md D3, D4).
     fn stop(&mut self, reason: StopReason, deadline: Duration, ctx: &mut Context<Self>) {
+        let deadline = deadline.min(STOP_MAX);
         let leave = Leave {
             until: self.clock.now() + deadline,
             reason: reason.to_string(),
@@ -293,6 +294,8 @@ impl StreamHandler<Death<Target>> for FleetSupervisor {
     fn finished(&mut self, _: &mut Self::Context) {}
 }
 
+/// Who asks for more wants no deadline; sums of it must not overflow.
+const STOP_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// What a stop may take beyond its drain: leaving the group.
 const LEAVE_MARGIN: Duration = Duration::from_secs(6);
 /// How long fetch sessions get to say good-bye (metadata.md 12).

@@ -116,6 +116,12 @@ impl<K: Shard + Ord + Clone, V: Clone> Shared<K, V> {
         self.iter().map(|(_, value)| value)
     }
 
+    /// The greatest key; looks at one key of each part.
+    pub fn last_key(&self) -> Option<&K> {
+        let parts = self.parts.values();
+        parts.filter_map(|part| part.keys().next_back()).max()
+    }
+
     /// All keys, part by part.
     pub fn keys(&self) -> impl Iterator<Item = &K> {
         self.iter().map(|(key, _)| key)
@@ -161,6 +167,16 @@ mod tests {
             .map(|(part, rows)| Arc::ptr_eq(rows, &before.parts[part]))
             .collect();
         assert_eq!(shared, [true, false, true, true]);
+    }
+
+    #[test]
+    fn the_last_key_is_the_greatest_of_all_parts() {
+        let mut rows = Shared::new();
+        assert_eq!(rows.last_key(), None);
+        for index in [-1, 3, 200, 70] {
+            rows.insert(PartitionIndex(index), ());
+        }
+        assert_eq!(rows.last_key(), Some(&PartitionIndex(200)));
     }
 
     #[test]

@@ -52,11 +52,8 @@ impl Topic {
 
     /// Number of partitions known, one above the highest index.
     pub fn partition_count(&self) -> i32 {
-        self.partitions
-            .keys()
-            .map(|index| index.0)
-            .max()
-            .map_or(0, |top| top.saturating_add(1))
+        let last = self.partitions.last_key();
+        last.map_or(0, |top| top.0.saturating_add(1))
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::shares::share_of;
 use super::{Config, Handling};
 use crate::assign::Assignor;
+use crate::ids::Rack;
 use crate::offsets::resolve::Reset;
 
 /// One contradiction. Prints as one line that names the key, its value, the clash and what would
@@ -70,6 +71,7 @@ const CHECKS: &[Check] = &[
     new_partitions_are_read_from_the_start,
     panics_unwind,
     inflation_fits_its_share,
+    names_fit_a_request,
     super::letters::dead_letters_go_to_a_topic,
     frames_hold_an_answer,
     delivery_covers_a_request,
@@ -300,6 +302,23 @@ fn inflation_fits_its_share(config: &Config) -> Option<Finding> {
                 .unwrap_or_default(),
             config.wire.inflate_share.0,
         )
+    })
+}
+
+/// What brokers take: 16-bit lengths, and less of some.
+fn names_fit_a_request(config: &Config) -> Option<Finding> {
+    let instance = config.group.instance_id.as_deref().unwrap_or_default();
+    let rack = config.connection.rack.as_ref().map_or("", Rack::as_str);
+    let names = [
+        ("client.id", config.connection.client_id.as_str(), 32_767),
+        ("client.rack", rack, 255),
+        ("group.instance.id", instance, 249),
+    ];
+    let (key, name, most) = names
+        .into_iter()
+        .find(|(_, name, most)| name.len() > *most)?;
+    error(true, key, || {
+        format!("`{key}` has {} bytes; {most} are the most", name.len())
     })
 }
 

@@ -230,6 +230,11 @@ impl FleetBuilder<Present, Present> {
         self.config
             .require_bootstrap()
             .map_err(|error| config_error(&error))?;
+        if self.group.as_str().is_empty() || self.group.as_str().len() > GROUP_BYTES_MAX {
+            let bytes = self.group.as_str().len();
+            let text = format!("`group.id` has {bytes} bytes; 1 to {GROUP_BYTES_MAX} name a group");
+            return Err(Error::new(ErrorKind::Config, text));
+        }
         for subscription in &self.subscriptions {
             subscription.check()?;
         }
@@ -333,3 +338,6 @@ fn cores() -> usize {
 fn io_error(what: &str, error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot start the {what}: {error}"))
 }
+
+/// What a request has room for.
+const GROUP_BYTES_MAX: usize = 32_767;

@@ -118,14 +118,18 @@ impl Topics {
     /// The test whether a topic is meant.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for an empty list or a pattern that does not compile.
+    /// [`ErrorKind::Config`] for an empty list, a name that no topic can have, or a pattern that
+    /// does not compile.
     pub fn matcher(&self) -> Result<TopicMatcher, Error> {
         match self {
             Self::Names(names) if names.is_empty() => Err(Error::new(
                 ErrorKind::Config,
                 "a subscription names no topic",
             )),
-            Self::Names(names) => Ok(TopicMatcher(Matcher::Names(names.clone()))),
+            Self::Names(names) => match names.iter().find(|name| !name.is_legal()) {
+                Some(name) => Err(Error::new(ErrorKind::Config, not_a_topic(name))),
+                None => Ok(TopicMatcher(Matcher::Names(names.clone()))),
+            },
             Self::Pattern(pattern) => Regex::new(&format!("^(?:{pattern})$"))
                 .map(|regex| TopicMatcher(Matcher::Pattern(regex)))
                 .map_err(|error| {
@@ -139,6 +143,19 @@ impl Topics {
         }
     }
 }
+
+/// Says what is wrong with a name; of a long one, only its beginning.
+pub(crate) fn not_a_topic(name: &TopicName) -> String {
+    let shown: String = name.as_str().chars().take(NAME_SHOWN).collect();
+    format!(
+        "{shown:?} names no topic: 1 to 249 letters, digits, dots, underscores and hyphens do, not \
+         {} bytes of this",
+        name.as_str().len()
+    )
+}
+
+/// Characters of a wrong name that are shown.
+const NAME_SHOWN: usize = 60;
 
 impl fmt::Display for Topics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,7 +8,7 @@ use nearside::fleet::{Event as FleetEvent, StopReason};
 use nearside::ids::{BrokerId, Offset, TopicPartition};
 use nearside::prelude::*;
 
-use crate::stage::{Seen, Stage, pass, run, until};
+use crate::stage::{Seen, Stage, pass, run, start, until};
 
 /// runtime.md 2, over whole partitions: a panic is an outcome, and nothing is skipped.
 #[test]
@@ -280,5 +280,43 @@ fn a_broker_that_comes_back_under_another_address_is_read_again() {
             back.elapsed()
         );
         fleet.stop(Duration::from_secs(20)).await;
+    });
+}
+
+/// Sums with it must not overflow.
+#[test]
+fn a_stop_without_end_to_its_deadline_ends_like_any_other() {
+    run(async {
+        let stage = Stage::new();
+        stage.topic("orders", 1);
+        stage.produce("orders", 0, 5);
+        let seen = Seen::default();
+        let fleet = start(stage.fleet("g", "b", seen.noting("orders"))).await;
+        until("all is handled", || seen.len() == 5).await;
+        let stopped = fleet.stop(Duration::MAX).await;
+        assert!(
+            matches!(stopped.reason, StopReason::Requested),
+            "{stopped:?}"
+        );
+        let at = TopicPartition::new("orders", 0);
+        assert_eq!(stage.committed("g", &at), Some(Offset(5)));
+    });
+}
+
+#[test]
+fn names_that_no_broker_takes_are_refused_before_anything_is_dialled() {
+    run(async {
+        let stage = Stage::new();
+        let seen = Seen::default();
+        for (group, topic, told) in [
+            ("", "orders", "`group.id` has 0 bytes"),
+            ("g", "two words", "\"two words\" names no topic"),
+            ("g", &"x".repeat(250), "not 250 bytes of this"),
+        ] {
+            let builder = stage.fleet(group, "b", seen.noting(topic));
+            let refused = builder.start_on_this_thread().await.err();
+            let text = refused.map(|error| error.to_string()).unwrap_or_default();
+            assert!(text.contains(told), "{text}");
+        }
     });
 }

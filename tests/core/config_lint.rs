@@ -236,3 +236,21 @@ fn the_advice_is(pairs: &[(&str, &str)], text: &str) {
         "{findings:?}"
     );
 }
+
+#[test]
+fn names_that_no_request_can_carry_are_refused_by_their_length() {
+    for (key, most) in [
+        ("client.id", 32_767),
+        ("client.rack", 255),
+        ("group.instance.id", 249),
+    ] {
+        let lint = |bytes: usize| {
+            let pairs = [(key, "x".repeat(bytes))];
+            let pairs = pairs.iter().map(|(key, value)| (*key, value.as_str()));
+            Config::from_pairs(pairs).unwrap().lint()
+        };
+        let blamed = |bytes| lint(bytes).iter().any(|it| it.message.contains("the most"));
+        assert!(!blamed(most), "{key}");
+        assert!(blamed(most + 1), "{key}");
+    }
+}

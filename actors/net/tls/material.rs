@@ -1,6 +1,7 @@
 //! Certificates and keys, from files or from the configuration itself.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -208,9 +209,17 @@ impl Place {
     }
 
     fn read(&self, file: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let bytes = fs::read(file);
-        let bytes = bytes.map_err(|error| self.refused(&format!("cannot be read: {error}")))?;
-        Ok(Zeroizing::new(bytes))
+        let failed = |error| self.refused(&format!("cannot be read: {error}"));
+        let mut open = File::open(file).map_err(failed)?.take(PEM_MAX + 1);
+        // Reserved at once, as far as the size is known: keys that grow leave copies behind.
+        let size = open.get_ref().metadata().map_err(failed)?.len();
+        let room = usize::try_from(size.min(PEM_MAX) + 1).unwrap_or(0);
+        let mut bytes = Zeroizing::new(Vec::with_capacity(room));
+        open.read_to_end(&mut bytes).map_err(failed)?;
+        if open.limit() == 0 {
+            return Err(self.refused("is larger than 4 MiB"));
+        }
+        Ok(bytes)
     }
 
     /// The sections of a PEM text; stores of other kinds and encrypted keys are named (T3).
@@ -273,6 +282,8 @@ impl Sections {
     }
 }
 
+/// More than any store of certificates comes to.
+const PEM_MAX: u64 = 4 << 20;
 const JKS: [u8; 4] = [0xfe, 0xed, 0xfe, 0xed];
 /// How every DER structure of interest begins; PEM begins with text.
 const DER: u8 = 0x30;

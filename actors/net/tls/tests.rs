@@ -173,3 +173,14 @@ fn an_address_is_not_what_a_name_stands_for() {
     }
     run(connect_as("broker.kafka.", &client, &server)).unwrap();
 }
+
+#[test]
+fn a_file_without_end_is_no_store_of_certificates() {
+    let config = Config::from_pairs([
+        ("bootstrap.servers", "broker.kafka:9093"),
+        ("security.protocol", "SSL"),
+        ("ssl.truststore.location", "/dev/zero"),
+    ]);
+    let error = Tls::of(&config.unwrap()).unwrap_err().to_string();
+    assert!(error.contains("is larger than 4 MiB"), "{error}");
+}

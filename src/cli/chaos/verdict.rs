@@ -162,7 +162,8 @@ fn slowest(tracks: &[Track], span: Span, since: impl Fn(usize) -> Option<Moment>
 }
 
 /// Partitions that changed their route more than three times within a minute outside the faults:
-/// one line each.
+/// one line each. A leader that the cluster moves is a fault of its own, after which the count
+/// begins anew: where brokers starve, leaders move by themselves.
 pub(super) fn oscillations(steps: &[Step], log: &[Told]) -> Vec<String> {
     let ends = steps
         .iter()
@@ -175,15 +176,21 @@ pub(super) fn oscillations(steps: &[Step], log: &[Told]) -> Vec<String> {
             from: step.healed,
             to,
         };
-        let mut changes: BTreeMap<String, Vec<Moment>> = BTreeMap::new();
+        let mut changes: BTreeMap<String, Vec<Vec<Moment>>> = BTreeMap::new();
         for told in log.iter().filter(|told| calm.holds(told.at)) {
-            if let Some(change) = change(&told.event) {
-                let key = format!("{} at member {}", change.partition, told.member);
-                changes.entry(key).or_default().push(told.at);
+            let Some(change) = change(&told.event) else {
+                continue;
+            };
+            let key = format!("{} at member {}", change.partition, told.member);
+            let runs = changes.entry(key).or_default();
+            match runs.last_mut() {
+                Some(run) if change.reason != LEADER_CHANGED => run.push(told.at),
+                None if change.reason != LEADER_CHANGED => runs.push(vec![told.at]),
+                Some(_) | None => runs.push(Vec::new()),
             }
         }
-        for (who, moments) in changes {
-            if most_in_a_minute(&moments) > CHANGES_MAX {
+        for (who, runs) in changes {
+            if runs.iter().any(|run| most_in_a_minute(run) > CHANGES_MAX) {
                 let after = &step.name;
                 found.insert(format!("{who} oscillates after: {after}"));
             }
@@ -209,6 +216,9 @@ fn change(event: &Event) -> Option<&RouteChange> {
     };
     (change.reason != "assigned" && change.reason != "revoked").then_some(change)
 }
+
+/// Reason of a change that the cluster asked for.
+const LEADER_CHANGED: &str = "leader_changed";
 
 fn words(change: &RouteChange) -> String {
     change.reason.clone()
@@ -272,6 +282,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fleet::RouteEnd;
+    use crate::ids::{MetadataVersion, TopicIncarnation, TopicPartition};
 
     fn secs(secs: u64) -> Moment {
         Moment::from_ms(secs * 1_000)
@@ -323,5 +335,50 @@ mod tests {
         assert_eq!(judged(&[0, 1], [2, 2], calm), Vec::<String>::new());
         let broken = judged(&[0, 1], [3, 3], calm);
         assert_eq!(broken, ["step: it: 2.00 s, not 1.50 s"]);
+    }
+
+    fn change_for(reason: &str) -> RouteChange {
+        let end = RouteEnd {
+            state: "leader",
+            broker: None,
+            zone: None,
+            lane: None,
+        };
+        RouteChange {
+            partition: TopicPartition::new("orders", 0),
+            from: end.clone(),
+            to: end,
+            reason: reason.to_owned(),
+            generation: 1,
+            hint: None,
+            leader: None,
+            leader_epoch: None,
+            lease: None,
+            topic_incarnation: TopicIncarnation(1),
+            metadata_version: MetadataVersion(1),
+            at: Moment::ZERO,
+        }
+    }
+
+    fn oscillates(reasons: &[&str]) -> bool {
+        let mut step = Step::new("step", Moment::ZERO);
+        step.ended = secs(60);
+        let told = |(at, reason): (u64, &&str)| Told {
+            at: secs(at),
+            member: 0,
+            event: Event::RoutingChange(change_for(reason)),
+        };
+        let log: Vec<_> = (1..).zip(reasons).map(told).collect();
+        !oscillations(&[step], &log).is_empty()
+    }
+
+    #[test]
+    fn four_changes_in_a_minute_oscillate_unless_the_leader_moves_between_them() {
+        let (hint, hold) = ("hint_adopted", "hold_cooldown");
+        assert!(!oscillates(&[hint, hold, hint]));
+        assert!(oscillates(&[hint, hold, hint, hold]));
+        assert!(!oscillates(&[hint, hold, LEADER_CHANGED, hint, hold]));
+        let late = [LEADER_CHANGED, hint, hold, hint, hold];
+        assert!(oscillates(&late), "whatever came before");
     }
 }

@@ -20,7 +20,8 @@ use crate::cli::guard::{Signs, judge};
 use crate::cli::options::{ConnectionOptions, refuse_contradictions};
 use crate::cli::signal;
 use crate::config::{Acks, Config};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
+use crate::handler::not_a_topic;
 use crate::ids::{PartitionIndex, TopicName};
 use crate::producer::RecordToken;
 
@@ -123,6 +124,9 @@ struct Run {
 impl Run {
     fn new(options: &ProduceOptions, config: &Config) -> Result<Self, Error> {
         let topic = TopicName::from(options.topic.as_str());
+        if !topic.is_legal() {
+            return Err(Error::new(ErrorKind::Config, not_a_topic(&topic)));
+        }
         let (client, io) = Client::new(config, topic.clone())?;
         let room = ROOM_BYTES.min(client.room());
         Ok(Self {

@@ -155,10 +155,16 @@ impl Resolver {
             return self.settings.reset;
         }
         let topic = &partition.topic;
-        let Some(count) = view.partition_count(topic) else {
-            return self.settings.reset;
+        let first = match self.first_counts.get(topic) {
+            Some(first) => *first,
+            None => {
+                let Some(count) = view.partition_count(topic) else {
+                    return self.settings.reset;
+                };
+                self.first_counts.insert(topic.clone(), count);
+                count
+            }
         };
-        let first = *self.first_counts.entry(topic.clone()).or_insert(count);
         match usize::try_from(partition.partition.0) {
             Ok(index) if index >= first => self.settings.reset_new_partitions,
             Ok(_) | Err(_) => self.settings.reset,
