@@ -36,6 +36,7 @@ impl PartitionActor {
             error: *error,
         };
         self.cell.await_letter(awaited);
+        self.awaited = Some(number);
         let ticket = Ticket {
             partition: self.partition.clone(),
             assignment: self.assignment,
@@ -59,8 +60,13 @@ impl PartitionActor {
         self.seek(error.position());
     }
 
-    /// What became of the letter this partition waited for.
-    pub(super) fn letter_ended(&mut self, end: LetterEnd) {
+    /// What became of letter `number`. It may have been given up since its end was sent: then the
+    /// offsets behind it are no longer where reading goes on.
+    pub(super) fn letter_ended(&mut self, number: u64, end: LetterEnd) {
+        if self.awaited.take_if(|own| *own == number).is_none() {
+            bump(&self.thread.telemetry.counts.late_results, 1);
+            return;
+        }
         match end {
             LetterEnd::Written { to } => self.seek(to),
             LetterEnd::Again(error) => {
@@ -89,9 +95,11 @@ impl PartitionActor {
         stands
     }
 
-    /// The position moved for another reason: the letter is not waited for any more.
+    /// The position moved for another reason: the letter is not waited for any more, even if its
+    /// end is on its way here and the cell has ended the wait.
     pub(super) fn give_up_letter(&mut self) {
-        if self.cell.forget_letter() && !self.draining {
+        self.cell.forget_letter();
+        if self.awaited.take().is_some() && !self.draining {
             self.opening.go_on();
             self.owed.push_back(routing::Input::Resume);
         }
@@ -136,7 +144,7 @@ impl PartitionSupervisor {
         };
         // A life that is yet to come begins at what was handed on, whatever was finished since.
         if let Life::Up(..) = slot.life {
-            slot.life.tell(Told::Letter(end));
+            slot.life.tell(Told::Letter(ticket.number, end));
         }
         self.end_held_drains();
     }

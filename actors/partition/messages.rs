@@ -187,8 +187,8 @@ pub(crate) enum Told {
         /// How many rewinds of the assignment the host had seen.
         rewinds: u64,
     },
-    /// What became of the letter it waits for.
-    Letter(LetterEnd),
+    /// What became of the letter of this number.
+    Letter(u64, LetterEnd),
     /// A deadline of the route passed.
     Due,
     /// The assignment is over.

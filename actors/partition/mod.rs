@@ -65,6 +65,8 @@ pub(crate) struct PartitionActor {
     damage: Option<Damage>,
     /// A batch to be fetched again, that it may be kept as it lies in the log.
     sought: Option<Box<BatchError>>,
+    /// The letter it stands still for.
+    awaited: Option<u64>,
 }
 
 /// What a partition actor is made of.
@@ -105,6 +107,7 @@ impl PartitionActor {
             tracer,
             damage: None,
             sought: None,
+            awaited: None,
         }
     }
 
@@ -248,8 +251,8 @@ impl PartitionActor {
                 self.open_next(ctx);
                 self.drive(None, ctx);
             }
-            Told::Letter(end) => {
-                self.letter_ended(end);
+            Told::Letter(number, end) => {
+                self.letter_ended(number, end);
                 self.drive(None, ctx);
             }
             Told::Revoke => {

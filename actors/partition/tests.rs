@@ -4,7 +4,9 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use actix::prelude::*;
+use bytes::Bytes;
 
+use super::letters::LetterEnd;
 use super::messages::Lot;
 use super::{Account, Cell, PartitionActor, Parts, Progress, Thread, ThreadParts};
 use crate::actors::clock::Clock;
@@ -17,7 +19,7 @@ use crate::actors::telemetry::Telemetry;
 use crate::budget::Inflation;
 use crate::cluster::Snapshot;
 use crate::ids::{AssignmentEpoch, Generation, Offset, TopicPartition};
-use crate::records::{BatchError, BatchPolicy, Corruption, Place, ReadSettings};
+use crate::records::{BatchError, BatchPolicy, Corruption, Place, RawBatch, ReadSettings};
 use crate::routing::{self, Assigned};
 
 /// Takes whatever the actor sends, and keeps what is for the handler host.
@@ -184,5 +186,56 @@ fn a_partition_that_halts_leaves_nothing_in_the_queues_and_a_new_life_meets_the_
             (account.fetch_end, account.delivered),
             (Offset(100), Offset(100))
         );
+    });
+}
+
+/// A partition that waits for the letter of the batch `100..120`, and the number of the letter.
+fn waiting_for_a_letter() -> (Desk, u64) {
+    let mut desk = Desk::at(100, BatchPolicy::DeadLetterRaw);
+    desk.actor.opening.halt();
+    let raw = RawBatch {
+        bytes: Bytes::from_static(&[0; 61]),
+        next: Offset(120),
+    };
+    desk.actor.post(&bad_record(), raw);
+    let number = desk.actor.cell.letter().expect("waits");
+    desk.actor.owed.clear();
+    (desk, number)
+}
+
+/// Where the position is to go, and whether reading goes on.
+fn owed(desk: &Desk) -> (Vec<Offset>, bool) {
+    let seeks = desk.actor.owed.iter().filter_map(|input| match input {
+        routing::Input::Seek { offset, .. } => Some(*offset),
+        _ => None,
+    });
+    let goes_on = |input: &routing::Input| matches!(input, routing::Input::Resume);
+    (seeks.collect(), desk.actor.owed.iter().any(goes_on))
+}
+
+#[test]
+fn reading_goes_on_behind_a_batch_whose_letter_is_written() {
+    System::new().block_on(async {
+        let (mut desk, number) = waiting_for_a_letter();
+        let written = || LetterEnd::Written { to: Offset(120) };
+        desk.actor.letter_ended(number + 1, written());
+        assert_eq!(owed(&desk), (vec![], false), "an end of another letter");
+        desk.actor.letter_ended(number, written());
+        assert_eq!(owed(&desk), (vec![Offset(120)], true));
+        assert!(desk.actor.opening.is_empty(), "it takes batches in again");
+    });
+}
+
+#[test]
+fn an_end_on_its_way_to_a_partition_that_moved_back_skips_nothing() {
+    System::new().block_on(async {
+        let (mut desk, number) = waiting_for_a_letter();
+        assert!(desk.actor.cell.take_letter(number).is_some());
+        desk.actor.position_moved(Offset(60), false);
+        assert_eq!(owed(&desk), (vec![], true), "it does not stand still");
+        desk.actor
+            .letter_ended(number, LetterEnd::Written { to: Offset(120) });
+        assert_eq!(owed(&desk), (vec![], true));
+        assert_eq!(desk.finished_below(), Offset(60));
     });
 }
