@@ -168,6 +168,8 @@ impl PartitionActor {
     /// The fetch end moved: by indexing, by a first resolution, or by a reset, seek or truncation.
     fn position_moved(&mut self, to: Offset, indexing: bool) {
         let epoch = self.route.fetched_epoch();
+        // Elsewhere in the log the batch to be kept is met again by itself, or is another.
+        self.sought.take_if(|error| error.position() != to);
         if self.stands_at_letter(to) {
             return;
         }

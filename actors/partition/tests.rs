@@ -239,3 +239,16 @@ fn an_end_on_its_way_to_a_partition_that_moved_back_skips_nothing() {
         assert_eq!(desk.finished_below(), Offset(60));
     });
 }
+
+#[test]
+fn a_batch_to_be_kept_is_sought_only_until_the_position_moves_elsewhere() {
+    System::new().block_on(async {
+        let mut desk = Desk::at(130, BatchPolicy::DeadLetterRaw);
+        let rewinds = desk.actor.cell.rewinds();
+        desk.actor.judge_handed(&bad_record(), rewinds);
+        desk.actor.position_moved(Offset(100), false);
+        assert!(desk.actor.sought.is_some(), "it is where it was to go");
+        desk.actor.position_moved(Offset(60), false);
+        assert!(desk.actor.sought.is_none());
+    });
+}
