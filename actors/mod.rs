@@ -28,7 +28,7 @@ pub(crate) use clock::{Clock, unix_ms};
 pub(crate) use entropy::Entropy;
 pub use net::{AccessToken, BoxFuture, Stream, Tcp, TokenProvider, Transport};
 #[cfg(feature = "cli")]
-pub(crate) use net::{IoInput, Net, Port, PortId, Said, target};
+pub(crate) use net::{IoInput, Net, Port, PortId, Said, canonical_bootstrap, target};
 pub(crate) use placement::Placement;
 pub(crate) use supervise::{Blueprint, Command, launch};
 pub(crate) use telemetry::Telemetry;

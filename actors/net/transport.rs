@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -26,6 +26,15 @@ pub trait Transport: Send + Sync + fmt::Debug + 'static {
 
     /// One connection to one address. Dropping the future gives up.
     fn dial(&self, address: SocketAddr) -> BoxFuture<io::Result<Box<dyn Stream>>>;
+
+    /// The name of an address, by the system's reverse lookup unless the transport knows better.
+    /// Asked at the start alone, for `client.dns.lookup=resolve_canonical_bootstrap_servers_only`.
+    fn name_of(&self, address: IpAddr) -> BoxFuture<io::Result<String>> {
+        Box::pin(async move {
+            let looked_up = tokio::task::spawn_blocking(move || dns_lookup::lookup_addr(&address));
+            looked_up.await.map_err(io::Error::other)?
+        })
+    }
 }
 
 /// The transport of production: the system's resolver, and TCP that notices a peer that is gone.

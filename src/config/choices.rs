@@ -51,6 +51,17 @@ words! { Assignor {
 } }
 
 choice! {
+    /// What becomes of the names in `bootstrap.servers`.
+    DnsLookup {
+        /// All addresses of a name are tried.
+        UseAllDnsIps = "use_all_dns_ips",
+        /// The same, and each bootstrap name is replaced at the start by the canonical names of its
+        /// addresses (KIP-235), which certificates are then checked against.
+        ResolveCanonicalBootstrapServersOnly = "resolve_canonical_bootstrap_servers_only",
+    }
+}
+
+choice! {
     /// How many replicas must have a record before it counts as written.
     Acks {
         /// All in-sync replicas.

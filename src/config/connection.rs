@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::choices::DnsLookup;
 use super::property::{Property, Share, SocketBuffer};
 use super::section::{choice, ms, section};
 use crate::cluster::Endpoint;
@@ -13,6 +14,8 @@ section! {
     Connection {
         /// Where to find the cluster; required.
         "bootstrap.servers" bootstrap: Vec<Endpoint> = Vec::new();
+        /// What becomes of the names there.
+        "client.dns.lookup" dns_lookup: DnsLookup = DnsLookup::UseAllDnsIps;
         /// Name shown in the brokers' logs and quotas.
         "client.id" client_id: String = "nearside".into();
         /// The rack (availability zone) this process runs in.

@@ -76,11 +76,6 @@ pub(super) const UNBUILT: &[Unbuilt] = &[
     unbuilt("replay.max", &["3"], DEAD_LETTERS),
     unbuilt("park.records.max", &["64"], DEAD_LETTERS),
     unbuilt("park.overflow", &["pause"], DEAD_LETTERS),
-    unbuilt(
-        "client.dns.lookup",
-        &["use_all_dns_ips"],
-        "reverse lookup of bootstrap names",
-    ),
     unbuilt("ordering", &["partition"], ORDERINGS),
     unbuilt("concurrency", &["1"], ORDERINGS),
     unbuilt("key.lanes", &["64"], ORDERINGS),

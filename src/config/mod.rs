@@ -39,7 +39,7 @@ use std::collections::BTreeSet;
 use section::Section;
 
 pub use crate::secret::Secret;
-pub use choices::{Acks, AssignmentRack, Compression};
+pub use choices::{Acks, AssignmentRack, Compression, DnsLookup};
 pub use connection::{ClusterChange, Connection, HintEndpoints, Metadata, Recovery, Wire};
 pub use consuming::{Fetch, Group, Offsets};
 pub use error::{ConfigError, Problem};

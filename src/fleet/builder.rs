@@ -8,7 +8,9 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use super::handle::FleetHandle;
-use crate::actors::{Blueprint, Placement, Telemetry, TokenProvider, Transport, launch};
+use crate::actors::{
+    Blueprint, Placement, Telemetry, TokenProvider, Transport, canonical_bootstrap, launch,
+};
 use crate::config::{Config, ConfigError, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::handler::Subscription;
@@ -165,7 +167,7 @@ impl FleetBuilder<Present, Present> {
     /// [`ErrorKind::Config`] naming the property, its value and what would work; [`ErrorKind::Io`]
     /// if threads cannot be started. A handler whose `ready` fails is asked again with a growing
     /// pause, and holds the start.
-    pub async fn start(self) -> Result<FleetHandle, Error> {
+    pub async fn start(mut self) -> Result<FleetHandle, Error> {
         self.check()?;
         let threads = self.config.handling.handler_threads;
         let mut pool = tokio::runtime::Builder::new_multi_thread();
@@ -178,6 +180,7 @@ impl FleetBuilder<Present, Present> {
             .map_err(|error| io_error("handler pool", &error))?;
         let pool = HandlerPool(Some(pool));
         self.ready(&pool.handle()?).await?;
+        self.expand_bootstrap(&pool.handle()?).await?;
         let data_threads = self
             .config
             .handling
@@ -268,6 +271,18 @@ impl FleetBuilder<Present, Present> {
                 step += 1;
             }
         }
+        Ok(())
+    }
+
+    /// Lookups need a runtime; the caller's may be of another kind.
+    async fn expand_bootstrap(&mut self, pool: &tokio::runtime::Handle) -> Result<(), Error> {
+        let (mut config, transport) = (self.config.clone(), self.transport.clone());
+        let expanded = pool.spawn(async move {
+            canonical_bootstrap(&mut config, transport.as_deref()).await;
+            config
+        });
+        let died = |error| Error::new(ErrorKind::Internal, format!("looking names up: {error}"));
+        self.config = expanded.await.map_err(died)?;
         Ok(())
     }
 

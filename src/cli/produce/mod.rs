@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-use crate::actors::unix_ms;
+use crate::actors::{canonical_bootstrap, unix_ms};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::guard::{Signs, judge};
 use crate::cli::options::{ConnectionOptions, refuse_contradictions};
@@ -55,10 +55,13 @@ pub(super) struct ProduceOptions {
 /// # Errors
 /// A [`Failure`] with its exit code, naming the line whose record was not written.
 pub(super) async fn run(options: &ProduceOptions) -> Result<(), Failure> {
-    let config = options.config()?;
+    let mut config = options.config()?;
     let lots = input::read(io::stdin())?;
     // Connections run as tasks of this thread.
-    let run = async { Run::new(options, &config)?.drive(lots).await };
+    let run = async {
+        canonical_bootstrap(&mut config, None).await;
+        Run::new(options, &config)?.drive(lots).await
+    };
     LocalSet::new().run_until(run).await
 }
 
