@@ -115,7 +115,7 @@ async fn a_demo_that_is_interrupted_has_not_failed() {
 }
 
 /// Sends a signal by its name.
-async fn signal(child: &Child, name: &str) {
+pub(crate) async fn signal(child: &Child, name: &str) {
     let pid = child.id().unwrap().to_string();
     let sent = Command::new("kill")
         .args([&format!("-{name}"), &pid])

@@ -8,3 +8,4 @@ mod ending;
 mod pipes;
 mod replaying;
 mod run;
+mod stopping;

@@ -7,7 +7,6 @@ mod line;
 mod tests;
 
 use std::io;
-use std::pin::pin;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -18,7 +17,7 @@ use crate::actors::{canonical_bootstrap, unix_ms};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::guard::{Signs, judge};
 use crate::cli::options::{ConnectionOptions, refuse_contradictions};
-use crate::cli::signal;
+use crate::cli::signal::StopSignals;
 use crate::config::{Acks, Config};
 use crate::error::{Error, ErrorKind};
 use crate::handler::not_a_topic;
@@ -50,7 +49,8 @@ pub(super) struct ProduceOptions {
     json: bool,
 }
 
-/// Produces until the input ends or a signal comes.
+/// Produces until the input ends or a signal comes, and then until all is acknowledged or another
+/// signal comes.
 ///
 /// # Errors
 /// A [`Failure`] with its exit code, naming the line whose record was not written.
@@ -117,6 +117,8 @@ struct Run {
     reading: Reading,
     /// Lines taken; a record's token is the number of its line.
     lines: u64,
+    /// Records made of them.
+    appended: u64,
     patience: Duration,
     /// Free bytes of the produce buffer with which the next lot is taken.
     room: usize,
@@ -140,6 +142,7 @@ impl Run {
             partition: options.partition.map(PartitionIndex),
             reading: options.reading(),
             lines: 0,
+            appended: 0,
             patience: Duration::from_secs(options.connection.connect_timeout),
             broken: None,
         })
@@ -151,7 +154,7 @@ impl Run {
         let mut elapsed = Duration::ZERO;
         let mut reading = true;
         // One for the whole run: a signal between two waits would be lost.
-        let mut asked_to_stop = pin!(signal::asked_to_stop());
+        let mut signals = StopSignals::listen();
         while reading || !self.client.is_idle() {
             let due = self.client.next_deadline();
             tokio::select! {
@@ -169,7 +172,10 @@ impl Run {
                     }
                     elapsed += LOOK_INTERVAL;
                 }
-                () = &mut asked_to_stop, if reading => {
+                () = signals.next() => {
+                    if !reading {
+                        break;
+                    }
                     reading = false;
                     self.client.flush();
                 }
@@ -201,6 +207,7 @@ impl Run {
                 }
             };
             record.partition = self.partition.or(record.partition);
+            self.appended += 1;
             self.client.append(RecordToken(self.lines), record);
         }
         true
@@ -232,7 +239,16 @@ impl Run {
             let message = format!("line {line}: {failure}; {acked} records were written");
             return Err(Failure { exit, message });
         }
-        self.broken.map_or(Ok(()), Err)
+        if self.client.is_idle() {
+            return self.broken.map_or(Ok(()), Err);
+        }
+        let (taken, open) = (self.appended, self.appended.saturating_sub(acked));
+        let cause = self.broken.map(|failure| format!("{failure}; "));
+        Err(Failure::running(format!(
+            "{}stopped by a signal while {open} of {taken} records were not acknowledged, which \
+             may be written or not",
+            cause.unwrap_or_default()
+        )))
     }
 }
 
