@@ -39,33 +39,52 @@ pub fn partition_of_key(key: &[u8], count: i32) -> Option<PartitionIndex> {
         .map(PartitionIndex)
 }
 
-/// Records without a key stay with one partition per topic until a batch of it is full (KIP-480):
-/// full batches cost less than even spreading.
+/// Records without a key stay with one partition per topic until its batch is full or sent
+/// (KIP-480): full batches cost less than even spreading.
 #[derive(Debug, Default)]
 pub(super) struct Sticky {
     current: BTreeMap<TopicName, PartitionIndex>,
+    /// The sample used last. What is placed at one moment comes with one draw.
+    last: Draw,
 }
 
 impl Sticky {
-    /// The partition that records without a key go to for now.
-    pub(super) fn partition(
+    /// The partition that records without a key went to last, if it is among `count`.
+    pub(super) fn current(&self, topic: &TopicName, count: i32) -> Option<PartitionIndex> {
+        let current = self.current.get(topic).copied();
+        current.filter(|index| index.0 < count)
+    }
+
+    /// Goes on to another partition, if there are several: to one that is available, if any is.
+    /// `None` if there are none at all.
+    pub(super) fn advance(
         &mut self,
         topic: &TopicName,
         count: i32,
         draw: Draw,
+        is_available: impl Fn(PartitionIndex) -> bool,
     ) -> Option<PartitionIndex> {
-        if let Some(index) = self.current.get(topic).filter(|index| index.0 < count) {
-            return Some(*index);
-        }
-        let count = u64::try_from(count).ok().filter(|count| *count > 0)?;
-        let index = PartitionIndex(i32::try_from(draw.split().0 % count).ok()?);
-        self.current.insert(topic.clone(), index);
-        Some(index)
-    }
-
-    /// Leaves the current partition of `topic`: its batch is full.
-    pub(super) fn leave(&mut self, topic: &TopicName) {
-        self.current.remove(topic);
+        self.last = Draw(self.last.0 ^ draw.0).split();
+        let partitions = u64::try_from(count).ok().filter(|count| *count > 0)?;
+        let current = self.current(topic, count);
+        let start = current.and_then(|index| u64::try_from(index.0).ok());
+        let first = start.map_or(self.last.0, |start| {
+            start + 1 + self.last.0 % partitions.saturating_sub(1).max(1)
+        });
+        let first = i32::try_from(first % partitions).ok()?;
+        // From one of them chosen at random on, so that most of the time only one is looked at.
+        let others = || {
+            let all = (first..count).chain(0..first).map(PartitionIndex);
+            all.filter(|index| Some(*index) != current)
+        };
+        let available = others().find(|index| is_available(*index));
+        let stay = || current.filter(|index| is_available(*index));
+        let next = available
+            .or_else(stay)
+            .or_else(|| others().next())
+            .or(current)?;
+        self.current.insert(topic.clone(), next);
+        Some(next)
     }
 }
 
@@ -105,12 +124,24 @@ mod tests {
     }
 
     #[test]
-    fn records_without_a_key_stay_until_the_batch_is_full() {
+    fn records_without_a_key_move_on_to_another_partition_that_is_available() {
         let (mut sticky, topic) = (Sticky::default(), TopicName::from("orders"));
-        let first = sticky.partition(&topic, 64, Draw(1)).unwrap();
-        assert_eq!(sticky.partition(&topic, 64, Draw(2)), Some(first));
-        sticky.leave(&topic);
-        assert_ne!(sticky.partition(&topic, 64, Draw(2)), Some(first));
-        assert_eq!(sticky.partition(&"empty".into(), 0, Draw(2)), None);
+        let mut next = |count, available: &[i32]| {
+            let before = sticky.current(&topic, count);
+            let is_available = |index: PartitionIndex| available.contains(&index.0);
+            let next = sticky.advance(&topic, count, Draw(1), is_available);
+            assert_eq!(sticky.current(&topic, count), next);
+            (before, next)
+        };
+        for _ in 0..100 {
+            let (before, after) = next(4, &[0, 1, 2, 3]);
+            assert_ne!(before, after);
+        }
+        assert_eq!(next(4, &[2]).1, Some(PartitionIndex(2)));
+        assert_eq!(next(4, &[2]).1, Some(PartitionIndex(2)), "the only one");
+        assert_ne!(next(4, &[]).1, Some(PartitionIndex(2)));
+        assert_eq!(next(1, &[]).1, Some(PartitionIndex(0)));
+        assert_eq!(next(1, &[]).1, Some(PartitionIndex(0)));
+        assert_eq!(next(0, &[]).1, None);
     }
 }

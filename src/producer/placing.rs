@@ -64,7 +64,7 @@ impl Producer {
             }),
             (None, None) => return Some(new),
             (None, Some(count)) => self
-                .choose(&new.record, count, draw)
+                .choose(&new.record, count, (leaders, draw))
                 .and_then(|partition| self.enqueue(partition, &new, leaders)),
         };
         if let Err(error) = placed {
@@ -78,12 +78,12 @@ impl Producer {
         &mut self,
         record: &Record,
         count: i32,
-        draw: Draw,
+        cluster: (&dyn Leaders, Draw),
     ) -> Result<TopicPartition, ProduceError> {
         let index = match (record.partition, &record.key) {
             (Some(index), _) => Some(index).filter(|index| (0..count).contains(&index.0)),
             (None, Some(key)) => partition_of_key(key, count),
-            (None, None) => self.sticky.partition(&record.topic, count, draw),
+            (None, None) => self.choose_without_key(record, count, cluster),
         };
         let missing = record.partition.unwrap_or(PartitionIndex(0));
         let partition = index.ok_or(ProduceError::NoSuchPartition(missing))?;
@@ -91,6 +91,31 @@ impl Producer {
             topic: record.topic.clone(),
             partition,
         })
+    }
+
+    /// Stays with a partition while its batch takes the record: the next batch is begun elsewhere,
+    /// be this one full or gone after its linger.
+    fn choose_without_key(
+        &mut self,
+        record: &Record,
+        count: i32,
+        (leaders, draw): (&dyn Leaders, Draw),
+    ) -> Option<PartitionIndex> {
+        let at = |partition| TopicPartition {
+            topic: record.topic.clone(),
+            partition,
+        };
+        let current = self.sticky.current(&record.topic, count);
+        if let Some(current) = current
+            && let Some(index) = self.index.get(&at(current))
+            && let Some(queue) = self.queues.get(*index)
+            && queue.has_room_for(record, &self.settings)
+        {
+            return Some(current);
+        }
+        let is_available = |index| leaders.leader(&at(index)).is_some();
+        self.sticky
+            .advance(&record.topic, count, draw, is_available)
     }
 
     fn enqueue(
@@ -107,10 +132,7 @@ impl Producer {
             return Ok(());
         };
         let record = &new.record;
-        let filled = queue.append(new.token, record, &self.settings, new.since)?;
-        if filled && record.partition.is_none() && record.key.is_none() {
-            self.sticky.leave(&record.topic);
-        }
+        queue.append(new.token, record, &self.settings, new.since)?;
         self.dirty.insert(index);
         Ok(())
     }

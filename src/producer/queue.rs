@@ -87,19 +87,24 @@ impl Queue {
         }
     }
 
-    /// Takes a record; true if it had to begin a new batch because the one before is full.
+    /// Whether `record` would join a batch that was begun.
+    pub(super) fn has_room_for(&self, record: &Record, settings: &Settings) -> bool {
+        let open = self.drafts.back();
+        open.is_some_and(|draft| draft.size_with(record) <= settings.batch_bytes)
+    }
+
+    /// Takes a record, into a new batch if there is none with room for it.
     pub(super) fn append(
         &mut self,
         token: RecordToken,
         record: &Record,
         settings: &Settings,
         now: Moment,
-    ) -> Result<bool, ProduceError> {
+    ) -> Result<(), ProduceError> {
         if let Some(draft) = self.drafts.back_mut()
             && draft.size_with(record) <= settings.batch_bytes
         {
-            draft.push(token, record).map_err(ProduceError::Invalid)?;
-            return Ok(false);
+            return draft.push(token, record).map_err(ProduceError::Invalid);
         }
         let mut draft = Draft::new(settings, now);
         let size = draft.size_with(record);
@@ -107,9 +112,8 @@ impl Queue {
             return Err(ProduceError::RecordTooLarge { size });
         }
         draft.push(token, record).map_err(ProduceError::Invalid)?;
-        let filled = !self.drafts.is_empty();
         self.drafts.push_back(draft);
-        Ok(filled)
+        Ok(())
     }
 
     /// Sends what is there without lingering.

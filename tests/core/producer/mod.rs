@@ -5,3 +5,4 @@ mod expiry;
 mod order;
 mod played;
 mod rig;
+mod spread;
