@@ -1,12 +1,12 @@
-//! What signals do to `produce`.
+//! What signals do to `produce`, and what becomes of the processes of `consume --exec`.
 
 use std::time::Duration;
 
 use nearside::embedded::listener::{Handle, Serving};
-use nearside::embedded::{Api, Effect, Rule};
+use nearside::embedded::{Api, Effect, Record, Rule};
 use nearside::ids::TopicPartition;
-use tokio::io::AsyncWriteExt as _;
-use tokio::process::{Child, ChildStdin};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{sleep, timeout};
 
 use crate::ending::signal;
@@ -85,6 +85,48 @@ async fn a_first_signal_ends_produce_in_order_while_its_input_is_open() {
     let ended = end(produce).await;
     assert_eq!((ended.code, ended.error.as_str()), (Some(0), ""));
     drop(input);
+}
+
+#[tokio::test]
+async fn no_process_of_a_command_outlives_its_attempt() {
+    let cluster = cluster().await;
+    let at = TopicPartition::new("orders", 1);
+    let one = [Record::of("one")];
+    cluster
+        .handle()
+        .with(|cluster| cluster.produce(&at, &one))
+        .unwrap();
+    let bootstrap = cluster.handle().bootstrap();
+    let words = format!("consume -b {bootstrap} -t orders -X handler.deadline.ms=1000 --exec");
+    let mut consume = command(&words);
+    let mut consume = consume.arg("sleep 7919 & echo $!; wait").spawn().unwrap();
+    let mut pids = BufReader::new(consume.stdout.take().unwrap()).lines();
+    let first = pids.next_line().await.unwrap().unwrap();
+    let second = pids.next_line().await.unwrap().unwrap();
+    until_gone(&first).await;
+    signal(&consume, "INT").await;
+    signal(&consume, "TERM").await;
+    end(consume).await;
+    until_gone(&second).await;
+    while let Some(later) = pids.next_line().await.unwrap() {
+        until_gone(&later).await;
+    }
+}
+
+/// Waits until a process has ended, be it that nobody has asked for its status yet.
+async fn until_gone(pid: &str) {
+    let gone = async {
+        loop {
+            let listed = Command::new("ps").args(["-o", "stat=", "-p", pid]).output();
+            let state = String::from_utf8(listed.await.unwrap().stdout).unwrap();
+            if state.is_empty() || state.starts_with('Z') {
+                return;
+            }
+            sleep(POLL).await;
+        }
+    };
+    let in_time = timeout(PATIENCE, gone).await;
+    assert!(in_time.is_ok(), "process {pid} still runs");
 }
 
 const POLL: Duration = Duration::from_millis(20);

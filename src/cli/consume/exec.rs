@@ -1,21 +1,28 @@
 //! `consume --exec`: a command per record.
 
+use std::collections::BTreeSet;
+use std::io;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::io::AsyncWriteExt as _;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::handler::{HandlerError, Message, Raw};
 
 /// Runs `command` in a shell for one record: the value is its standard input, the rest is in
 /// `KAFKA_TOPIC`, `KAFKA_PARTITION`, `KAFKA_OFFSET`, `KAFKA_TIMESTAMP` and `KAFKA_KEY` (as far as
-/// it is text). The command is killed when the attempt is given up.
+/// it is text). The command and all that it has started are killed when the attempt is given up.
 ///
 /// # Errors
 /// It cannot be started, or ends with anything but 0; the record is tried again.
-pub(super) async fn run(command: &str, message: &Message<Raw>) -> Result<(), HandlerError> {
+pub(super) async fn run(
+    command: &str,
+    message: &Message<Raw>,
+    groups: &Groups,
+) -> Result<(), HandlerError> {
     let mut child = Command::new("sh");
     child
         .arg("-c")
@@ -25,22 +32,97 @@ pub(super) async fn run(command: &str, message: &Message<Raw>) -> Result<(), Han
         .env("KAFKA_OFFSET", message.offset().to_string())
         .env("KAFKA_TIMESTAMP", message.timestamp_ms().to_string())
         .stdin(Stdio::piped())
+        .process_group(0)
         .kill_on_drop(true);
     if let Some(key) = message.key().and_then(|key| std::str::from_utf8(key).ok()) {
         child.env("KAFKA_KEY", key);
     }
-    let mut child = child.spawn()?;
-    if let Some(mut input) = child.stdin.take() {
+    let mut group = groups.spawn(&mut child)?;
+    if let Some(mut input) = group.leader.stdin.take() {
         // A command need not read its input.
         drop(input.write_all(message.payload().unwrap_or_default()).await);
     }
-    let status = child.wait().await?;
+    let status = group.leader.wait().await?;
     if status.success() {
         return Ok(());
     }
     Err(HandlerError::retryable(format!(
         "`{command}` ended with {status}"
     )))
+}
+
+/// The process groups of the commands that run; `None` once no more may begin.
+#[derive(Debug)]
+pub(super) struct Groups(Mutex<Option<BTreeSet<u32>>>);
+
+/// A command with all that it starts.
+struct Group<'a> {
+    groups: &'a Groups,
+    id: Option<u32>,
+    leader: Child,
+}
+
+impl Groups {
+    /// None so far.
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Some(BTreeSet::new())))
+    }
+
+    /// Kills them all, and lets no more begin. The runtime need not drop its tasks before the
+    /// process ends.
+    pub(super) fn end(&self) {
+        let running = self.running().take();
+        kill(running.unwrap_or_default());
+    }
+
+    /// Starts a command that leads a group of its own.
+    fn spawn(&self, command: &mut Command) -> io::Result<Group<'_>> {
+        let mut running = self.running();
+        let Some(running) = running.as_mut() else {
+            return Err(io::Error::other("the program ends"));
+        };
+        let leader = command.spawn()?;
+        let id = leader.id();
+        running.extend(id);
+        Ok(Group {
+            groups: self,
+            id,
+            leader,
+        })
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<BTreeSet<u32>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Group<'_> {
+    fn drop(&mut self) {
+        if let (Some(id), Some(running)) = (self.id, self.groups.running().as_mut()) {
+            running.remove(&id);
+        }
+        // Without an id it has ended and was waited for: the number may be somebody else's by now.
+        kill(self.leader.id());
+    }
+}
+
+/// Kills process groups. Safe code has no call for it, and not every system has a program for it:
+/// a shell is there, since it runs the commands.
+fn kill(groups: impl IntoIterator<Item = u32>) {
+    let groups: Vec<String> = groups.into_iter().map(|id| format!("-{id}")).collect();
+    if groups.is_empty() {
+        return;
+    }
+    let killed = std::process::Command::new("sh")
+        .args(["-c", "kill -s KILL -- \"$@\"", "kill"])
+        .args(groups)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    if let Err(error) = killed {
+        tracing::warn!(%error, "cannot kill what a command has started");
+    }
 }
 
 /// How many commands may still succeed (`consume -c`). A command that runs holds a turn; one that

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::cli::consume::exec::Turns;
+use crate::cli::consume::exec::{Groups, Turns};
 use crate::cli::consume::printer::Printer;
 use crate::cli::consume::quota::Quota;
 use crate::cli::consume::watch::{hopeless_start, partition_failed, reached_end};
@@ -36,12 +36,19 @@ enum Ending {
 /// # Errors
 /// A [`Failure`] with its exit code; see the command's documentation.
 pub(in crate::cli) async fn run(options: &ConsumeOptions) -> Result<(), Failure> {
+    let groups = Arc::new(Groups::new());
+    let result = consume(options, &groups).await;
+    groups.end();
+    result
+}
+
+async fn consume(options: &ConsumeOptions, groups: &Arc<Groups>) -> Result<(), Failure> {
     let (config, group) = options.config()?;
     let patience = Duration::from_secs(options.connection.connect_timeout);
     let deadline = config.lifecycle.stop;
     let topics = options.literal_topics();
     let (ending, mut ended) = watch::channel(None);
-    let subscription = subscription(options, ending.clone())?;
+    let subscription = subscription(options, groups, ending.clone())?;
     let mut fleet = Fleet::builder(group).config(config).subscribe(subscription);
     if let Some(start) = options.start_at() {
         fleet = fleet.start_at(start);
@@ -98,17 +105,21 @@ fn conclude(ending: Option<Ending>, stopped: Stopped) -> Result<(), Failure> {
 
 fn subscription(
     options: &ConsumeOptions,
+    groups: &Arc<Groups>,
     ending: watch::Sender<Option<Ending>>,
 ) -> Result<Subscription, Failure> {
     let subscription = options.subscription()?;
     if let Some(command) = &options.exec {
-        let command: Arc<str> = command.as_str().into();
-        let turns = Arc::new(Turns::new(options.count));
+        let commands = Arc::new(Commands {
+            command: command.as_str().into(),
+            turns: Turns::new(options.count),
+            groups: Arc::clone(groups),
+            ending,
+        });
         return Ok(subscription.handler(handler_fn(
             move |message: Message<Raw>, context: Context| {
-                let (command, turns) = (Arc::clone(&command), Arc::clone(&turns));
-                let ending = ending.clone();
-                async move { execute(&command, &turns, &ending, &message, &context).await }
+                let commands = Arc::clone(&commands);
+                async move { commands.execute(&message, &context).await }
             },
         )));
     }
@@ -122,29 +133,37 @@ fn subscription(
     )
 }
 
-/// Runs the command for one record, if as many have not succeeded yet.
-async fn execute(
-    command: &str,
-    turns: &Turns,
-    ending: &watch::Sender<Option<Ending>>,
-    message: &Message<Raw>,
-    context: &Context,
-) -> Result<Outcome, HandlerError> {
-    let turn = tokio::select! {
-        turn = turns.next() => turn,
-        () = context.cancelled() => {
-            return Err(HandlerError::retryable("cancelled before its turn came"));
+/// What runs a command per record.
+struct Commands {
+    command: Box<str>,
+    turns: Turns,
+    groups: Arc<Groups>,
+    ending: watch::Sender<Option<Ending>>,
+}
+
+impl Commands {
+    /// Runs the command for one record, if as many have not succeeded yet.
+    async fn execute(
+        &self,
+        message: &Message<Raw>,
+        context: &Context,
+    ) -> Result<Outcome, HandlerError> {
+        let turn = tokio::select! {
+            turn = self.turns.next() => turn,
+            () = context.cancelled() => {
+                return Err(HandlerError::retryable("cancelled before its turn came"));
+            }
+        };
+        let Some(turn) = turn else {
+            self.ending.send_replace(Some(Ending::Count));
+            return Ok(Outcome::stop("as many as were wanted"));
+        };
+        exec::run(&self.command, message, &self.groups).await?;
+        if turn.used() {
+            self.ending.send_replace(Some(Ending::Count));
         }
-    };
-    let Some(turn) = turn else {
-        ending.send_replace(Some(Ending::Count));
-        return Ok(Outcome::stop("as many as were wanted"));
-    };
-    exec::run(command, message).await?;
-    if turn.used() {
-        ending.send_replace(Some(Ending::Count));
+        Ok(Outcome::Done)
     }
-    Ok(Outcome::Done)
 }
 
 /// Prints what is wanted of one batch. A full pipe blocks the thread, which is what back-pressure
