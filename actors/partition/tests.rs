@@ -205,9 +205,11 @@ fn waiting_for_a_letter() -> (Desk, u64) {
 
 /// Where the position is to go, and whether reading goes on.
 fn owed(desk: &Desk) -> (Vec<Offset>, bool) {
-    let seeks = desk.actor.owed.iter().filter_map(|input| match input {
-        routing::Input::Seek { offset, .. } => Some(*offset),
-        _ => None,
+    let seeks = desk.actor.owed.iter().filter_map(|input| {
+        let routing::Input::Seek { offset, .. } = input else {
+            return None;
+        };
+        Some(*offset)
     });
     let goes_on = |input: &routing::Input| matches!(input, routing::Input::Resume);
     (seeks.collect(), desk.actor.owed.iter().any(goes_on))

@@ -36,6 +36,7 @@ pub use message::Message;
 pub use outcome::{BatchOutcome, Outcome};
 pub use policy::{Exhausted, Handling, Ordering, Retry};
 pub use stint::{Cause, Stint, StintEnd};
+#[cfg(feature = "cli")]
 pub(crate) use subscription::not_a_topic;
 pub use subscription::{Policy, Subscription, SubscriptionBuilder, TopicMatcher, Topics};
 pub use traits::{
