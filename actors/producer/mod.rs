@@ -7,7 +7,6 @@
 mod messages;
 mod outputs;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -27,7 +26,8 @@ use super::telemetry::Telemetry;
 use crate::cluster::{Reason, Snapshot};
 use crate::ids::Moment;
 use crate::producer::letters::{self, Letters};
-use crate::producer::{self, Asked, Producer, Silence};
+use crate::producer::{self, Asked, Outstanding, Producer, Silence};
+use crate::wire::Outcome;
 
 /// Hosts the producer of a fleet.
 pub(crate) struct ProducerActor {
@@ -38,7 +38,7 @@ pub(crate) struct ProducerActor {
     telemetry: Arc<Telemetry>,
     threads: Threads,
     to_metadata: Outbox<Need>,
-    asked: BTreeMap<u64, Asked>,
+    asked: Outstanding,
     last_token: u64,
     silence: Silence,
     /// Requests that could not be handed to a link.
@@ -69,6 +69,7 @@ impl ProducerActor {
     ) -> Self {
         let directory = &parts.links.directory;
         Self {
+            asked: Outstanding::new(parts.producer.request_timeout),
             producer: Producer::new(parts.producer),
             letters: Letters::new(parts.letters),
             snapshot: Arc::default(),
@@ -76,7 +77,6 @@ impl ProducerActor {
             to_metadata: Outbox::maybe(directory.metadata.get().cloned()),
             telemetry: Arc::clone(&parts.links.telemetry),
             links: parts.links,
-            asked: BTreeMap::new(),
             last_token: 0,
             silence: Silence::default(),
             unsent: Vec::new(),
@@ -115,7 +115,7 @@ impl ProducerActor {
 
     fn answered(&mut self, answer: Answer) {
         self.silence.ended(answer.token);
-        if let Some(asked) = self.asked.remove(&answer.token) {
+        if let Some(asked) = self.asked.ended(answer.token) {
             self.produce(asked.ended(answer.completion.result));
         }
     }
@@ -128,6 +128,10 @@ impl ProducerActor {
         }
         if is_due(self.letters.next_deadline(), now) {
             self.letters(letters::Input::Tick);
+        }
+        while let Some((token, asked)) = self.asked.take_overdue(now) {
+            self.silence.ended(token);
+            self.produce(asked.unanswered(Outcome::Unknown));
         }
         if self.silence.take_due(now) {
             self.to_metadata.post(Need::Refresh {
@@ -147,6 +151,7 @@ impl ProducerActor {
             self.producer.next_deadline(),
             self.letters.next_deadline(),
             self.silence.next_deadline(),
+            self.asked.next_deadline(),
             (!sent).then(|| self.now() + RETRY_KEPT),
         ];
         let due = due.into_iter().flatten().min();

@@ -179,7 +179,7 @@ impl ProducerActor {
         };
         let link = self.links.directory.link(to);
         if link.is_some_and(|link| link.try_send(LinkLot::Exchange(exchange)).is_ok()) {
-            self.asked.insert(token, asked);
+            self.asked.sent(token, asked, self.now());
             if class == Class::Produce {
                 self.silence.sent(token, self.now());
             }
