@@ -108,6 +108,8 @@ impl MetadataActor {
                 snapshot,
                 rebootstrap: false,
             });
+            // Each life of a listener comes with an address of its own.
+            self.listeners.retain(|listener| !listener.is_closed());
             self.listeners.push(outbox);
         } else if let Need::Probing(broker, need) = need {
             self.share_probes(broker, need);

@@ -93,7 +93,7 @@ impl ProducerActor {
         self.links.net.clock.now()
     }
 
-    fn mail(&mut self, mail: Mail) {
+    fn mail(&mut self, mail: Mail, ctx: &mut Context<Self>) {
         match mail {
             Mail::Letter(ticket, letter) => {
                 let unix_ms = unix_ms();
@@ -103,17 +103,18 @@ impl ProducerActor {
                     unix_ms,
                 });
             }
+            Mail::Stop => ctx.stop(),
             Mail::Crash => on_purpose(),
         }
     }
 
-    fn news(&mut self, news: ClusterNews) {
+    fn news(&mut self, news: ClusterNews, _: &mut Context<Self>) {
         self.snapshot = news.snapshot;
         self.produce(producer::Input::ClusterChanged);
         self.letters(letters::Input::ClusterChanged);
     }
 
-    fn answered(&mut self, answer: Answer) {
+    fn answered(&mut self, answer: Answer, _: &mut Context<Self>) {
         self.silence.ended(answer.token);
         if let Some(asked) = self.asked.ended(answer.token) {
             self.produce(asked.ended(answer.completion.result));
@@ -183,7 +184,7 @@ macro_rules! handles {
 
             fn handle(&mut self, message: $message, ctx: &mut Self::Context) {
                 guarded(self, ctx, |actor, ctx| {
-                    $work(actor, message);
+                    $work(actor, message, ctx);
                     actor.settle(ctx);
                 });
             }
@@ -208,6 +209,6 @@ fn is_due(deadline: Option<Moment>, now: Moment) -> bool {
 }
 
 /// Messages the mailbox holds.
-const MAILBOX: usize = 256;
+const MAILBOX: usize = 1_024;
 /// When to offer again what found a full mailbox.
 const RETRY_KEPT: std::time::Duration = std::time::Duration::from_millis(10);

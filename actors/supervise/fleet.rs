@@ -155,8 +155,7 @@ impl FleetSupervisor {
         };
         self.links.tell_all(|| LinkLot::Close);
         ctx.run_later(GOOD_BYE, move |actor, ctx| {
-            actor.links.tell_all(|| LinkLot::Stop);
-            actor.links.directory.placement.stop();
+            actor.stop_workers();
             if let Some(trace) = &actor.trace {
                 trace.close();
             }
@@ -164,6 +163,14 @@ impl FleetSupervisor {
             actor.ended.send_replace(Some(Arc::new(stopped)));
             ctx.stop();
         });
+    }
+
+    fn stop_workers(&self) {
+        if let Some(producer) = &self.producer {
+            producer.stop();
+        }
+        self.links.tell_all(|| LinkLot::Stop);
+        self.links.directory.placement.stop();
     }
 
     /// A link died. Its partitions hear that its connections are lost, and it comes back after a
@@ -248,8 +255,7 @@ impl Actor for FleetSupervisor {
 impl Drop for FleetSupervisor {
     fn drop(&mut self) {
         if self.ended.borrow().is_none() {
-            self.links.tell_all(|| LinkLot::Stop);
-            self.links.directory.placement.stop();
+            self.stop_workers();
         }
     }
 }

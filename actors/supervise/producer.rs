@@ -9,7 +9,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::death::{Death, DeathReason, DeathWatch};
 use super::fleet::FleetSupervisor;
 use crate::actors::partition::Lot;
-use crate::actors::producer::{ProducerActor, ProducerParts};
+use crate::actors::producer::{Mail, ProducerActor, ProducerParts};
 use crate::actors::telemetry::bump;
 use crate::fleet::Event;
 use crate::ids::Incarnation;
@@ -44,6 +44,14 @@ impl ProducerCrew {
         self.parts.letters.required.clear();
         let directory = &self.parts.links.directory;
         directory.producer.store(Some(Arc::new(addr.recipient())));
+    }
+
+    /// Ends it. It holds its own address, and the thread it lives on may outlast the fleet.
+    pub(super) fn stop(&self) {
+        if let Some(producer) = self.parts.links.directory.producer.swap(None) {
+            // Past the bound of its mailbox: nobody is left to try again.
+            producer.do_send(Mail::Stop);
+        }
     }
 }
 
