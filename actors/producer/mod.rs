@@ -6,6 +6,8 @@
 
 mod messages;
 mod outputs;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -167,7 +167,7 @@ impl ProducerActor {
             .or_else(|| known().next())
     }
 
-    fn ask(&mut self, to: Target, class: Class, request: Request, asked: Asked) {
+    pub(super) fn ask(&mut self, to: Target, class: Class, request: Request, asked: Asked) {
         self.last_token += 1;
         let token = self.last_token;
         let reply = self.me.clone();
