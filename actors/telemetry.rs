@@ -250,6 +250,14 @@ impl Telemetry {
         }
     }
 
+    /// Clears every diagnostic of that name.
+    pub(crate) fn clear_faults(&self, name: &'static str) {
+        let raised = self.state().faults.keys().cloned().collect::<Vec<_>>();
+        for (_, about) in raised.into_iter().filter(|(own, _)| *own == name) {
+            self.note_fault(name, about, None);
+        }
+    }
+
     /// Who we are in the group.
     pub(crate) fn set_member(&self, member: Option<(MemberId, Generation)>) {
         self.state().member = member;

@@ -83,7 +83,8 @@ impl FleetSupervisor {
     fn restart_producer(&mut self, ctx: &mut Context<Self>) {
         if let Some(crew) = self.producer.as_mut().filter(|_| !self.finished) {
             crew.start();
-            self.telemetry.note_fault(FAULT, NAME.into(), None);
+            // Its next life tells anew what is still wrong.
+            self.telemetry.clear_faults(FAULT);
             self.threads.post_all(|| Lot::LettersLost);
             self.flush(ctx);
         }

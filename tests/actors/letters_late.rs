@@ -217,6 +217,23 @@ fn a_producer_that_dies_has_its_letters_sent_again() {
 }
 
 #[test]
+fn a_producer_that_dies_leaves_no_diagnostic_behind() {
+    run(async {
+        let stage = Stage::new();
+        stage.orders(1);
+        with_poison_in_the_middle(&stage, 0);
+        let refuse = Rule::error(TOPIC_AUTHORIZATION_FAILED).on(Api::Produce);
+        let rule = stage.cluster().with(|cluster| cluster.inject(refuse));
+        let seen = Seen::default();
+        let fleet = start(keeping(&stage, seen.noting("orders"))).await;
+        until("it is told", || is_down(&fleet)).await;
+        stage.cluster().with(|cluster| cluster.withdraw(rule));
+        fleet.crash(Victim::Producer);
+        finishes(&stage, &fleet, &seen).await;
+    });
+}
+
+#[test]
 fn a_partition_that_dies_while_its_letter_is_out_goes_on_all_the_same() {
     run(async {
         let stage = Stage::new();

@@ -146,7 +146,7 @@ pub enum Notice {
         /// The brokers' reason.
         code: ErrorCode,
     },
-    /// They are written again.
+    /// They are written again, or nobody waits for that any more.
     Up {
         /// The dead letter topic.
         topic: TopicName,
@@ -164,8 +164,17 @@ pub struct Letters {
     /// Senders to be told [`End::Again`].
     waiting: Vec<Waiting>,
     /// Topics that could not be written to, with the failures since one was.
-    down: BTreeMap<TopicName, u32>,
+    down: BTreeMap<TopicName, Down>,
     outputs: VecDeque<Output>,
+}
+
+/// A topic that could not be written to.
+#[derive(Debug)]
+struct Down {
+    /// Failures since one was written.
+    failures: u32,
+    /// When a letter last failed or was sent back.
+    last: Moment,
 }
 
 /// A letter at the producer.
@@ -184,6 +193,7 @@ struct Waiting {
     ticket: Ticket,
     topic: TopicName,
     until: Moment,
+    since: Moment,
     /// Whether it waits for the topic, and not for time alone.
     missing: bool,
 }
@@ -229,6 +239,7 @@ impl Letters {
             Input::Tick => {
                 self.look(cluster, now);
                 self.offer(cluster, draw, now, |one| one.until <= now);
+                self.forget_idle(now);
             }
         }
     }
@@ -241,7 +252,8 @@ impl Letters {
     /// When to hand in [`Input::Tick`] if nothing else happens before.
     pub fn next_deadline(&self) -> Option<Moment> {
         let waiting = self.waiting.iter().map(|one| one.until);
-        waiting.chain(self.check.next_deadline()).min()
+        let idle = self.idle().map(|(_, at)| at);
+        waiting.chain(idle).chain(self.check.next_deadline()).min()
     }
 
     fn look(&mut self, cluster: &dyn Leaders, now: Moment) {
@@ -264,14 +276,13 @@ impl Letters {
             Err(error) => {
                 self.outputs.push_back(Output::Want(topic.clone()));
                 let until = self.fail(&topic, error, draw, now);
-                self.wait(ticket, topic, until, true);
-                return;
+                return self.wait(ticket, topic, (until, now), true);
             }
         };
         // Alone it may take more than there is: the producer knows what can be written at all.
         if !self.out.is_empty() && letter.value.len() + OVERHEAD > room {
             let until = now + self.settings.retry.delay(0, draw);
-            return self.wait(ticket, topic, until, false);
+            return self.wait(ticket, topic, (until, now), false);
         }
         self.last_token += 1;
         let token = RecordToken(self.last_token);
@@ -302,14 +313,14 @@ impl Letters {
             Ok(place) => self.written(out, place, now),
             Err(ProduceError::BufferFull) => {
                 let until = now + self.settings.retry.delay(0, draw);
-                self.wait(out.ticket, out.topic, until, false);
+                self.wait(out.ticket, out.topic, (until, now), false);
             }
             Err(error) if is_hopeless(&error) => {
                 self.tell(out.ticket, End::Hopeless(error.to_string()));
             }
             Err(error) => {
                 let until = self.fail(&out.topic, error.to_string(), draw, now);
-                self.wait(out.ticket, out.topic, until, false);
+                self.wait(out.ticket, out.topic, (until, now), false);
             }
         }
     }
@@ -344,6 +355,9 @@ impl Letters {
         for mut one in std::mem::take(&mut self.waiting) {
             if !due(&one) {
                 self.waiting.push(one);
+            } else if now.since(one.since) >= ASK_AFTER {
+                // Its partition may be another member's by now.
+                self.send_back(one, now);
             } else if let Err(error) = writable(cluster, &one.topic) {
                 if one.until <= now {
                     self.outputs.push_back(Output::Want(one.topic.clone()));
@@ -352,16 +366,45 @@ impl Letters {
                 one.missing = true;
                 self.waiting.push(one);
             } else {
-                self.tell(one.ticket, End::Again);
+                self.send_back(one, now);
             }
+        }
+    }
+
+    fn send_back(&mut self, one: Waiting, now: Moment) {
+        if let Some(down) = self.down.get_mut(&one.topic) {
+            down.last = now;
+        }
+        self.tell(one.ticket, End::Again);
+    }
+
+    /// The first topic that is down and that nobody waits for, and when it is forgotten.
+    fn idle(&self) -> Option<(TopicName, Moment)> {
+        let waits = |topic: &TopicName| {
+            self.waiting.iter().any(|one| one.topic == *topic)
+                || self.out.values().any(|out| out.topic == *topic)
+        };
+        let idle = self.down.iter().filter(|(topic, _)| !waits(topic));
+        let first = idle.min_by_key(|(_, down)| down.last)?;
+        Some((first.0.clone(), first.1.last + IDLE))
+    }
+
+    /// Nobody has come back: whoever waited for the topic was revoked or moved on.
+    fn forget_idle(&mut self, now: Moment) {
+        while let Some((topic, _)) = self.idle().filter(|(_, at)| *at <= now) {
+            self.down.remove(&topic);
+            self.outputs.push_back(Output::Notice(Notice::Up { topic }));
         }
     }
 
     /// Counts a failure of `topic`, told if it is the first; when to try again.
     fn fail(&mut self, topic: &TopicName, error: String, draw: Draw, now: Moment) -> Moment {
-        let failures = self.down.entry(topic.clone()).or_default();
-        let step = *failures;
-        *failures = failures.saturating_add(1);
+        let down = self.down.entry(topic.clone()).or_insert(Down {
+            failures: 0,
+            last: now,
+        });
+        let step = down.failures;
+        (down.failures, down.last) = (step.saturating_add(1), now);
         if step == 0 {
             let topic = topic.clone();
             let notice = Notice::Down { topic, error };
@@ -370,11 +413,18 @@ impl Letters {
         now + self.settings.retry.delay(step, draw)
     }
 
-    fn wait(&mut self, ticket: Ticket, topic: TopicName, until: Moment, missing: bool) {
+    fn wait(
+        &mut self,
+        ticket: Ticket,
+        topic: TopicName,
+        (until, since): (Moment, Moment),
+        missing: bool,
+    ) {
         self.waiting.push(Waiting {
             ticket,
             topic,
             until,
+            since,
             missing,
         });
     }
@@ -415,3 +465,8 @@ fn is_hopeless(error: &ProduceError) -> bool {
 
 /// Bytes beside the value: headers with the longest error, and a batch of its own.
 const OVERHEAD: usize = 4_096;
+/// How long a letter waits for a missing topic before its sender has to say that it still does.
+const ASK_AFTER: Duration = Duration::from_secs(300);
+/// How long after its last letter was sent back a topic counts as down. Far above the time that a
+/// sender takes to fetch the batch again.
+const IDLE: Duration = Duration::from_secs(60);

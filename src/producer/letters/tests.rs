@@ -274,4 +274,42 @@ fn a_partition_waits_for_its_last_letter_only() {
     assert_eq!(outputs, [told(1, End::Again), told(0, End::Again)]);
 }
 
+#[test]
+fn a_topic_that_nobody_waits_for_any_more_is_not_told_down_for_ever() {
+    let up = || Output::Notice(Notice::Up { topic: dead() });
+    let mut desk = Desk::new(Some(Ok(1)));
+    desk.post(0, 10);
+    desk.ended(1, Err(ProduceError::Timeout));
+    assert_eq!(desk.wait(), [told(0, End::Again)]);
+    let sent_back = desk.now;
+    assert_eq!(desk.wait(), [up()], "it was revoked");
+    assert_eq!(desk.now.since(sent_back), MINUTE);
+    assert_eq!(desk.letters.next_deadline(), None);
+    desk.post(0, 10);
+    let outputs = desk.ended(2, Err(ProduceError::Timeout));
+    assert_eq!(outputs.iter().filter(|it| is_down(it)).count(), 1, "anew");
+    desk.wait();
+    desk.post(0, 10);
+    desk.now = desk.now + MINUTE;
+    assert_eq!(desk.input(Input::Tick), [], "one is out");
+}
+
+#[test]
+fn who_waits_long_for_a_missing_topic_is_asked_whether_it_still_does() {
+    let mut desk = Desk::new(None);
+    desk.post(0, 10);
+    let since = desk.now;
+    let mut told_again = Vec::new();
+    while told_again.is_empty() {
+        let outputs = desk.wait();
+        told_again = outputs;
+        told_again.retain(|it| *it == told(0, End::Again));
+    }
+    let waited = desk.now.since(since);
+    assert!((MINUTE * 5..MINUTE * 6).contains(&waited), "{waited:?}");
+    let outputs = desk.post(0, 10);
+    assert!(!outputs.iter().any(is_down), "it is told already");
+}
+
+const MINUTE: std::time::Duration = std::time::Duration::from_secs(60);
 const MISSING: ErrorCode = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
