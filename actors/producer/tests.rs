@@ -93,7 +93,7 @@ fn it_ends_when_its_fleet_does_although_it_holds_its_own_address() {
         let (watch, mut reports) = watch();
         let parts = parts();
         let actor = ProducerActor::create(|ctx| ProducerActor::build(parts, watch, ctx));
-        actor.do_send(Mail::Stop);
+        actor.try_send(Mail::Stop).expect("an empty mailbox");
         let death = reports.recv().await.expect("told");
         assert_eq!(death.reason, DeathReason::Stopped);
         assert!(!actor.connected());

@@ -49,7 +49,10 @@ impl ProducerCrew {
     /// Ends it. It holds its own address, and the thread it lives on may outlast the fleet.
     pub(super) fn stop(&self) {
         if let Some(producer) = self.parts.links.directory.producer.swap(None) {
-            // Past the bound of its mailbox: nobody is left to try again.
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "nobody is left to try again, and it is the last message"
+            )]
             producer.do_send(Mail::Stop);
         }
     }
