@@ -131,11 +131,11 @@ impl ProducerActor {
         }
     }
 
-    /// Dead letters of a topic cannot be written, for this reason, or are again.
+    /// Dead letters of a topic cannot be written, for this reason, or none is held up any more.
     fn note_topic(&self, topic: &TopicName, error: Option<String>) {
         match &error {
             Some(error) => tracing::error!(%topic, error, "dead letters cannot be written"),
-            None => tracing::info!(%topic, "dead letters are written again"),
+            None => tracing::info!(%topic, "no dead letter is held up any more"),
         }
         let detail = error.map(|error| format!("topic `{topic}`: {error}"));
         self.telemetry
