@@ -89,8 +89,8 @@ impl Queue {
             finish(&front.view, front.view.records_from(cursor).position());
         }
         self.position = Some(to);
-        self.drop_finished_front(to);
-        self.take_back(left);
+        let dropped = usize::from(self.drop_finished_front(to));
+        self.take_back(left.saturating_sub(dropped));
         (to > from).then_some(Span {
             from,
             to,
@@ -227,9 +227,8 @@ impl Queue {
         self.waiting_bytes
     }
 
-    /// A stint may end right behind the last record of a batch; nothing of that batch is left to
-    /// do.
-    fn drop_finished_front(&mut self, position: Offset) {
+    /// Drops the front batch if a stint ended right behind its last record; whether it did.
+    fn drop_finished_front(&mut self, position: Offset) -> bool {
         let finished = self.cursor.is_some()
             && self
                 .origins
@@ -239,6 +238,7 @@ impl Queue {
             self.origins.pop_front();
             self.cursor = None;
         }
+        finished
     }
 
     /// Counts the first `batches` as waiting again.

@@ -260,6 +260,41 @@ fn a_full_queue_says_so_and_tells_when_there_is_room() {
     assert!(!rig.report(0).full);
 }
 
+/// A stint whose time is up behind the last record of a batch leaves nothing of that batch.
+#[test]
+fn a_slow_handler_leaves_no_record_counted_twice_and_there_is_room_again() {
+    let seen = log();
+    let sink = Arc::clone(&seen);
+    let mut rig = Rig::with(Settings {
+        queue_records: 10,
+        stint_bytes_max: 1,
+        ..Settings::default()
+    });
+    let clock = Arc::clone(&rig.clock);
+    let slow = Subscription::topics(["orders"]).handler(handler_fn(
+        move |message: Message<Raw>, _: Context| {
+            sink.lock().unwrap().push(message.offset().0);
+            let clock = Arc::clone(&clock);
+            async move {
+                clock.sleep(seconds(1)).await;
+                Ok(Outcome::Done)
+            }
+        },
+    ));
+    rig.assign(0, &slow);
+    rig.deliver(0, (0..10).map(|at| batch(2 * at, 2)).collect());
+    assert!(rig.report(0).full);
+    for handled in 1..=20 {
+        rig.pass(seconds(1));
+        let facts = rig.host.facts(&partition(0)).unwrap();
+        // Of the batch in hand nothing waits.
+        let behind = 18 - (handled / 2 * 2).min(18);
+        assert_eq!(facts.queued_records, behind, "{handled} handled");
+    }
+    assert_eq!(read(&seen), (0..20).collect::<Vec<_>>());
+    assert!(!rig.report(0).full);
+}
+
 #[test]
 fn partitions_take_permits_in_turn() {
     let seen = log();
