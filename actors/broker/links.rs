@@ -1,6 +1,7 @@
 //! Starts the links of a fleet, and starts them again.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use actix::prelude::*;
 use dashmap::DashMap;
@@ -26,6 +27,8 @@ pub(crate) struct Links {
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) deaths: UnboundedSender<Death<Target>>,
     pub(crate) peers: DashMap<Target, Peer>,
+    /// Whether brokers were left alone because there are too many.
+    pub(crate) crowded: AtomicBool,
 }
 
 /// A peer a link leads to.
@@ -64,6 +67,7 @@ impl Links {
                     );
                 }
             }
+            None if self.peers.len() >= PEERS_MAX => self.tell_crowded(),
             None => {
                 let incarnation = Incarnation(0);
                 self.peers.insert(
@@ -76,6 +80,16 @@ impl Links {
                 );
                 self.start(target);
             }
+        }
+    }
+
+    /// Who names brokers without end gets no link for each of them (wire.md 13).
+    fn tell_crowded(&self) {
+        if !self.crowded.swap(true, Ordering::Relaxed) {
+            let detail =
+                format!("more than {PEERS_MAX} brokers are named; the rest are left alone");
+            self.telemetry
+                .note_fault("too_many_brokers", String::new(), Some(detail));
         }
     }
 
@@ -132,5 +146,46 @@ impl Links {
             Target::Broker(id) => self.directory.placement.of_broker(id),
             Target::Bootstrap(_) => DataThread(0),
         }
+    }
+}
+
+/// Far more than any cluster has; a link comes to some 11 KB.
+const PEERS_MAX: usize = 4_096;
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+    use crate::actors::placement::Placement;
+    use crate::config::Config;
+    use crate::ids::BrokerId;
+
+    #[test]
+    fn who_names_brokers_without_end_gets_no_link_for_each() {
+        System::new().block_on(async {
+            let config = Config::default();
+            let links = Links {
+                directory: Arc::new(Directory::new(Placement::single())),
+                net: Net::new(&config, None, None).expect("no certificates"),
+                settings: Arc::new(config.broker_settings()),
+                client_rack: None,
+                telemetry: Telemetry::new(),
+                deaths: unbounded_channel().0,
+                peers: DashMap::new(),
+                crowded: AtomicBool::new(false),
+            };
+            let ensure = |id| {
+                let endpoint = Endpoint::new("broker".to_owned(), 9_092);
+                links.ensure(Target::Broker(BrokerId(id)), endpoint, None);
+            };
+            (0..4_096).for_each(ensure);
+            assert!(links.telemetry.report().diagnostics.is_empty());
+            (4_000..10_000).for_each(ensure);
+            assert_eq!(links.directory.links.len(), 4_096);
+            let told = links.telemetry.report().diagnostics;
+            assert_eq!(told.len(), 1);
+            assert_eq!(told[0].name, "too_many_brokers");
+        });
     }
 }

@@ -1,5 +1,7 @@
 //! A producer actor without a cluster.
 
+use std::sync::atomic::AtomicBool;
+
 use dashmap::DashMap;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -41,6 +43,7 @@ fn parts() -> ProducerParts {
         telemetry: Telemetry::new(),
         deaths,
         peers: DashMap::new(),
+        crowded: AtomicBool::new(false),
     };
     ProducerParts {
         producer: config.letter_producer_settings(),

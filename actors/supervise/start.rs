@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use actix::prelude::*;
 use arc_swap::ArcSwap;
@@ -116,6 +117,7 @@ impl Wiring {
             telemetry: Arc::clone(&telemetry),
             deaths: link_deaths_tx,
             peers: DashMap::new(),
+            crowded: AtomicBool::new(false),
         });
         if let Some(tls) = &links.net.tls {
             let telemetry = Arc::clone(&telemetry);
