@@ -26,9 +26,10 @@ mod trace;
 pub(crate) use clock::{Clock, unix_ms};
 #[cfg(feature = "cli")]
 pub(crate) use entropy::Entropy;
+pub(crate) use net::canonical_bootstrap;
 pub use net::{AccessToken, BoxFuture, Stream, Tcp, TokenProvider, Transport};
 #[cfg(feature = "cli")]
-pub(crate) use net::{IoInput, Net, Port, PortId, Said, canonical_bootstrap, target};
+pub(crate) use net::{IoInput, Net, Port, PortId, Said, target};
 pub(crate) use placement::Placement;
 pub(crate) use supervise::{Blueprint, Command, launch};
 pub(crate) use telemetry::Telemetry;

@@ -318,6 +318,7 @@ impl Telemetry {
     }
 
     /// Whether any broker has ever shown us this topic.
+    #[cfg(feature = "cli")]
     pub(crate) fn has_seen(&self, topic: &TopicName) -> bool {
         self.state().topics.contains(topic)
     }

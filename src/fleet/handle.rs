@@ -12,6 +12,7 @@ use super::stop::{StopReason, Stopped};
 use super::victim::Victim;
 use crate::actors::{Command, Telemetry};
 use crate::error::{Error, ErrorKind};
+#[cfg(feature = "cli")]
 use crate::ids::TopicName;
 
 /// A running fleet. Clones are cheap and share it; dropping the last one stops it with the default
@@ -106,6 +107,7 @@ impl FleetHandle {
     }
 
     /// Whether any broker has ever shown us this topic, whoever reads its partitions.
+    #[cfg(feature = "cli")]
     pub(crate) fn has_seen(&self, topic: &TopicName) -> bool {
         self.shared.telemetry.has_seen(topic)
     }
