@@ -148,8 +148,8 @@ impl Topics {
 pub(crate) fn not_a_topic(name: &TopicName) -> String {
     let shown: String = name.as_str().chars().take(NAME_SHOWN).collect();
     format!(
-        "{shown:?} names no topic: 1 to 249 letters, digits, dots, underscores and hyphens do, not \
-         {} bytes of this",
+        "{shown:?} ({} bytes) names no topic: 1 to 249 letters, digits, dots, underscores and \
+         hyphens do",
         name.as_str().len()
     )
 }

@@ -310,8 +310,8 @@ fn names_that_no_broker_takes_are_refused_before_anything_is_dialled() {
         let seen = Seen::default();
         for (group, topic, told) in [
             ("", "orders", "`group.id` has 0 bytes"),
-            ("g", "two words", "\"two words\" names no topic"),
-            ("g", &"x".repeat(250), "not 250 bytes of this"),
+            ("g", "two words", "\"two words\" (9 bytes) names no topic"),
+            ("g", &"x".repeat(250), "(250 bytes) names no topic"),
         ] {
             let builder = stage.fleet(group, "b", seen.noting(topic));
             let refused = builder.start_on_this_thread().await.err();

@@ -248,6 +248,7 @@ impl Host {
         let Some(slot) = self.slots.get_mut(partition) else {
             return;
         };
+        debug_assert!(slot.queue.counts_add_up(), "{:?}", slot.queue);
         let (records, bytes) = (slot.queue.waiting_records(), slot.queue.waiting_bytes());
         let Settings {
             queue_records,

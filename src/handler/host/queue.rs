@@ -241,6 +241,19 @@ impl Queue {
         finished
     }
 
+    /// Whether what is counted as waiting is what nobody has.
+    pub(super) fn counts_add_up(&self) -> bool {
+        let waiting = || {
+            self.origins
+                .iter()
+                .skip(self.lent)
+                .map(|origin| &origin.view)
+        };
+        let bytes: usize = waiting().map(BatchView::held_bytes).sum();
+        let all: usize = waiting().map(records).sum();
+        (self.waiting_records, self.waiting_bytes) == (all, bytes)
+    }
+
     /// Counts the first `batches` as waiting again.
     fn take_back(&mut self, batches: usize) {
         for origin in self.origins.iter().take(batches) {
