@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use bytes::{Buf, Bytes, BytesMut};
 use kafka_protocol::messages as wire;
 use kafka_protocol::protocol::{Decodable, Encodable};
+use nearside::ids::Offset;
+use nearside::records::{BatchSet, ReadSettings};
 use nearside::wire::{ApiKey, Oddities, Response, ours};
 
 use crate::samples;
@@ -196,4 +198,44 @@ fn hand_made_frames_are_what_the_samples_make() {
         let kept = fs::read_to_string(&file).unwrap();
         assert_eq!(kept, text, "{}", file.display());
     }
+}
+
+/// Keys, values and headers of the program in `tests/golden/franz-go`: nothing, something, and
+/// empty things beside them.
+#[test]
+fn what_franz_go_writes_reads_as_it_was_meant() {
+    let frames = of(ApiKey::Fetch).into_iter();
+    let frames = frames.filter(|golden| golden.file.to_string_lossy().contains("franz-go"));
+    let mut codecs = 0;
+    for golden in frames {
+        let (answer, _) = Response::decode(golden.api, golden.version, &golden.body()).unwrap();
+        let Response::Fetch(answer) = answer else {
+            panic!("another API");
+        };
+        let settings = ReadSettings {
+            strict: true,
+            ..ReadSettings::default()
+        };
+        let records = answer.rows().next().unwrap().records;
+        let mut seen = 0_usize;
+        for view in BatchSet::new(records, Offset(0), settings) {
+            let view = view.unwrap().inflate(1 << 20).unwrap();
+            for record in view.records() {
+                let record = record.unwrap();
+                let key = (!seen.is_multiple_of(3)).then(|| "k".repeat(seen % 5));
+                let value =
+                    (!seen.is_multiple_of(4)).then(|| format!("value {seen} ").repeat(seen % 7));
+                assert_eq!(record.timestamp, 1_000 + i64::try_from(seen).unwrap());
+                assert_eq!(record.key, key.as_deref().map(str::as_bytes));
+                assert_eq!(record.value, value.as_deref().map(str::as_bytes));
+                let headers: Vec<_> = record.headers.iter().map(Result::unwrap).collect();
+                let values: Vec<_> = headers.iter().map(|header| header.value).collect();
+                assert_eq!(values, [Some(seen.to_string().as_bytes()), None]);
+                seen += 1;
+            }
+        }
+        assert_eq!(seen, 40, "{:?}", golden.file);
+        codecs += 1;
+    }
+    assert_eq!(codecs, 5);
 }
