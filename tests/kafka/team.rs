@@ -118,7 +118,11 @@ impl Team {
     /// Waits until `more` records were handled beside those before, or all of `records`: a slow
     /// machine may take longer over a fault than the producer over its load.
     pub(crate) fn wait_flowing(&self, more: u64, records: u64) -> Result<(), Failed> {
-        self.wait_handled((self.journal.handled() + more).min(records))
+        let wanted = self.journal.handled() + more;
+        if wanted > records {
+            eprintln!("{}: the load ended before the fault did", self.topic);
+        }
+        self.wait_handled(wanted.min(records))
     }
 
     /// Waits until the members together own every partition and each reads as `expected` says,
