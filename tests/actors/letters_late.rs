@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use nearside::embedded::{Api, Effect, Rule};
+use nearside::embedded::{Api, Effect, Rule, RuleId};
 use nearside::fleet::{Event, FleetHandle, Victim};
 use nearside::ids::{BrokerId, Offset, TopicPartition};
 use nearside::prelude::*;
@@ -33,16 +33,23 @@ async fn finishes(stage: &Stage, fleet: &FleetHandle, seen: &Seen) {
     assert_eq!(letters[0].value, Some(placed(&of_unknown_codec(), 5)));
 }
 
+/// A fleet that is to keep the poison batch in the middle of a partition, and what its requests to
+/// write meet.
+async fn meeting(rule: Rule) -> (Stage, Seen, FleetHandle, RuleId) {
+    let stage = Stage::new();
+    stage.orders(1);
+    with_poison_in_the_middle(&stage, 0);
+    let rule = stage.cluster().with(|cluster| cluster.inject(rule));
+    let seen = Seen::default();
+    let fleet = start(keeping(&stage, seen.noting("orders"))).await;
+    (stage, seen, fleet, rule)
+}
+
 #[test]
 fn a_refused_letter_raises_a_diagnostic_and_is_written_once_the_topic_takes_it() {
     run(async {
-        let stage = Stage::new();
-        stage.orders(1);
-        with_poison_in_the_middle(&stage, 0);
         let refuse = Rule::error(TOPIC_AUTHORIZATION_FAILED).on(Api::Produce);
-        let rule = stage.cluster().with(|cluster| cluster.inject(refuse));
-        let seen = Seen::default();
-        let fleet = start(keeping(&stage, seen.noting("orders"))).await;
+        let (stage, seen, fleet, rule) = meeting(refuse).await;
         until("it is told", || is_down(&fleet)).await;
         pass(Duration::from_secs(300)).await;
         let tries = stage.requests(Api::Produce);
@@ -57,14 +64,9 @@ fn a_refused_letter_raises_a_diagnostic_and_is_written_once_the_topic_takes_it()
 #[test]
 fn a_connection_lost_after_the_write_does_not_write_it_twice() {
     run(async {
-        let stage = Stage::new();
-        stage.orders(1);
-        with_poison_in_the_middle(&stage, 0);
         let late = Rule::new(Effect::Delay(Duration::from_secs(5))).on(Api::Produce);
         let late = late.times(1);
-        stage.cluster().with(|cluster| cluster.inject(late));
-        let seen = Seen::default();
-        let fleet = start(keeping(&stage, seen.noting("orders"))).await;
+        let (stage, seen, fleet, _) = meeting(late).await;
         until("the letter is written", || stage.end(DEAD, 0) == 1).await;
         stage.cluster().with(|cluster| {
             for broker in 1..=3 {
@@ -113,13 +115,8 @@ fn a_letter_follows_the_leader_of_its_topic() {
 #[test]
 fn a_stop_waits_for_a_letter_that_is_out_and_commits_it() {
     run(async {
-        let stage = Stage::new();
-        stage.orders(1);
-        with_poison_in_the_middle(&stage, 0);
         let late = Rule::new(Effect::Delay(Duration::from_secs(5))).on(Api::Produce);
-        stage.cluster().with(|cluster| cluster.inject(late));
-        let seen = Seen::default();
-        let fleet = start(keeping(&stage, seen.noting("orders"))).await;
+        let (stage, seen, fleet, _) = meeting(late).await;
         until("the letter is written", || stage.end(DEAD, 0) == 1).await;
         let stopped = fleet.stop(Duration::from_secs(20)).await;
         assert_eq!(stopped.unfinished, []);
@@ -131,13 +128,8 @@ fn a_stop_waits_for_a_letter_that_is_out_and_commits_it() {
 #[test]
 fn a_stop_ends_without_a_letter_that_does_not_come_back_and_commits_nothing_of_it() {
     run(async {
-        let stage = Stage::new();
-        stage.orders(1);
-        with_poison_in_the_middle(&stage, 0);
         let lost = Rule::new(Effect::Swallow).on(Api::Produce);
-        let rule = stage.cluster().with(|cluster| cluster.inject(lost));
-        let seen = Seen::default();
-        let fleet = start(keeping(&stage, seen.noting("orders"))).await;
+        let (stage, seen, fleet, rule) = meeting(lost).await;
         until("the letter is out", || stage.requests(Api::Produce) == 1).await;
         let asked = tokio::time::Instant::now();
         let stopped = fleet.stop(Duration::from_secs(20)).await;
@@ -199,13 +191,8 @@ fn a_partition_that_is_handed_over_without_its_letter_gets_one_from_its_next_own
 #[test]
 fn a_producer_that_dies_has_its_letters_sent_again() {
     run(async {
-        let stage = Stage::new();
-        stage.orders(1);
-        with_poison_in_the_middle(&stage, 0);
         let lost = Rule::new(Effect::Swallow).on(Api::Produce);
-        let rule = stage.cluster().with(|cluster| cluster.inject(lost));
-        let seen = Seen::default();
-        let fleet = start(keeping(&stage, seen.noting("orders"))).await;
+        let (stage, seen, fleet, rule) = meeting(lost).await;
         until("the letter is out", || stage.requests(Api::Produce) == 1).await;
         stage.cluster().with(|cluster| cluster.withdraw(rule));
         fleet.crash(Victim::Producer);
@@ -219,13 +206,8 @@ fn a_producer_that_dies_has_its_letters_sent_again() {
 #[test]
 fn a_producer_that_dies_leaves_no_diagnostic_behind() {
     run(async {
-        let stage = Stage::new();
-        stage.orders(1);
-        with_poison_in_the_middle(&stage, 0);
         let refuse = Rule::error(TOPIC_AUTHORIZATION_FAILED).on(Api::Produce);
-        let rule = stage.cluster().with(|cluster| cluster.inject(refuse));
-        let seen = Seen::default();
-        let fleet = start(keeping(&stage, seen.noting("orders"))).await;
+        let (stage, seen, fleet, rule) = meeting(refuse).await;
         until("it is told", || is_down(&fleet)).await;
         stage.cluster().with(|cluster| cluster.withdraw(rule));
         fleet.crash(Victim::Producer);
@@ -236,13 +218,8 @@ fn a_producer_that_dies_leaves_no_diagnostic_behind() {
 #[test]
 fn a_partition_that_dies_while_its_letter_is_out_goes_on_all_the_same() {
     run(async {
-        let stage = Stage::new();
-        stage.orders(1);
-        with_poison_in_the_middle(&stage, 0);
         let late = Rule::new(Effect::Delay(Duration::from_secs(5))).on(Api::Produce);
-        stage.cluster().with(|cluster| cluster.inject(late));
-        let seen = Seen::default();
-        let fleet = start(keeping(&stage, seen.noting("orders"))).await;
+        let (stage, seen, fleet, _) = meeting(late).await;
         until("the letter is out", || stage.requests(Api::Produce) == 1).await;
         fleet.crash(Victim::Partition(orders(0)));
         until("the rest is seen", || seen.len() == 10).await;
