@@ -154,27 +154,31 @@ const PEERS_MAX: usize = 4_096;
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::mpsc::unbounded_channel;
-
     use super::*;
     use crate::actors::placement::Placement;
     use crate::config::Config;
     use crate::ids::BrokerId;
 
-    #[test]
-    fn who_names_brokers_without_end_gets_no_link_for_each() {
-        System::new().block_on(async {
-            let config = Config::default();
-            let links = Links {
+    impl Links {
+        /// Without peers, on this thread, for nobody who watches.
+        pub(crate) fn alone(config: &Config) -> Self {
+            Self {
                 directory: Arc::new(Directory::new(Placement::single())),
-                net: Net::new(&config, None, None).expect("no certificates"),
+                net: Net::new(config, None, None).expect("no certificates"),
                 settings: Arc::new(config.broker_settings()),
                 client_rack: None,
                 telemetry: Telemetry::new(),
-                deaths: unbounded_channel().0,
+                deaths: tokio::sync::mpsc::unbounded_channel().0,
                 peers: DashMap::new(),
                 crowded: AtomicBool::new(false),
-            };
+            }
+        }
+    }
+
+    #[test]
+    fn who_names_brokers_without_end_gets_no_link_for_each() {
+        System::new().block_on(async {
+            let links = Links::alone(&Config::default());
             let ensure = |id| {
                 let endpoint = Endpoint::new("broker".to_owned(), 9_092);
                 links.ensure(Target::Broker(BrokerId(id)), endpoint, None);

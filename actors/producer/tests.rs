@@ -1,15 +1,9 @@
 //! A producer actor without a cluster.
 
-use std::sync::atomic::AtomicBool;
-
-use dashmap::DashMap;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::*;
 use crate::actors::broker::LinkLot;
-use crate::actors::directory::Directory;
-use crate::actors::net::Net;
-use crate::actors::placement::Placement;
 use crate::actors::supervise::{Death, DeathReason};
 use crate::cluster::Target;
 use crate::config::Config;
@@ -33,22 +27,11 @@ impl Handler<LinkLot> for Grave {
 
 fn parts() -> ProducerParts {
     let config = Config::default();
-    let (deaths, _) = unbounded_channel();
     let (commands, _) = unbounded_channel();
-    let links = Links {
-        directory: Arc::new(Directory::new(Placement::single())),
-        net: Net::new(&config, None, None).expect("no certificates"),
-        settings: Arc::new(config.broker_settings()),
-        client_rack: None,
-        telemetry: Telemetry::new(),
-        deaths,
-        peers: DashMap::new(),
-        crowded: AtomicBool::new(false),
-    };
     ProducerParts {
         producer: config.letter_producer_settings(),
         letters: letters::Settings::new("g", "c"),
-        links: Arc::new(links),
+        links: Arc::new(Links::alone(&config)),
         commands,
     }
 }

@@ -129,7 +129,7 @@ fn a_stop_waits_for_a_letter_that_is_out_and_commits_it() {
 fn a_stop_ends_without_a_letter_that_does_not_come_back_and_commits_nothing_of_it() {
     run(async {
         let lost = Rule::new(Effect::Swallow).on(Api::Produce);
-        let (stage, seen, fleet, rule) = meeting(lost).await;
+        let (stage, _, fleet, rule) = meeting(lost).await;
         until("the letter is out", || stage.requests(Api::Produce) == 1).await;
         let asked = tokio::time::Instant::now();
         let stopped = fleet.stop(Duration::from_secs(20)).await;
